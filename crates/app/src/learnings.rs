@@ -1,7 +1,7 @@
 //! `learnings.json` in the local directory of the store: what the runs of `issue` in a repository have learnt.
 //!
-//! The file follows from the runs of the store. It is brought up to date when a run has ended, by its engine or by the command
-//! that ended it. Before the next run starts, what a killed one has left out is added. A session is recognised by its key.
+//! The file is derived from the runs of the store; a session is its record of one ended run, identified by its key. The
+//! engine or the command that ends a run adds the session; if it was killed first, the start of the next run adds it.
 
 use std::fs;
 use std::io;
@@ -18,8 +18,8 @@ use crate::failure::Failure;
 use crate::output;
 use crate::workspace::Workspace;
 
-/// How many entries of each list are kept.
-const KEPT: [(&str, usize); 3] = [("sessions", 100), ("mistakes", 50), ("successes", 50)];
+/// How many entries of each list are kept; the oldest are dropped.
+const LIST_LIMITS: [(&str, usize); 3] = [("sessions", 100), ("mistakes", 50), ("successes", 50)];
 
 /// Brings the file up to date and returns its content; null if there is none.
 pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Result<Value, Failure> {
@@ -54,7 +54,7 @@ pub(crate) async fn add_if_ended(
     Ok(())
 }
 
-/// Adds a run that has just ended. A failure is noted: the next run adds it.
+/// Adds a run that has just ended. An error is only printed: the start of the next run adds it.
 pub(crate) fn add_ended(store: &AnyStore, run_at: &RunAtRevision) {
     if Typed::<Issue>::of(run_at.machine()).is_none() {
         return;
@@ -92,7 +92,7 @@ fn list<'a>(content: &'a Value, name: &str) -> &'a [Value] {
     content[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns whether the run has ended in this repository, and the file has not seen this revision of it.
+/// Whether the run has ended in this repository, and the file has no session of this revision of it.
 fn is_missing(content: &Value, row: &RunRow, repo_dir: &str) -> bool {
     let is_known =
         |session: &Value| session["run"] == row.run.as_str() && session["revision"] == row.revision.0;
@@ -103,7 +103,7 @@ fn is_missing(content: &Value, row: &RunRow, repo_dir: &str) -> bool {
         && !list(content, "sessions").iter().any(is_known)
 }
 
-/// Adds a run that has ended. Returns whether it was missing. A rehearsal teaches nothing.
+/// Adds a run that has ended. Returns whether it was missing. A rehearsal is not added.
 fn add_run(content: &mut Value, run_at: &RunAtRevision) -> bool {
     let options = &run_at.spec.options;
     let is_rehearsal = options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -126,12 +126,12 @@ fn repository(url: &str, repo_dir: &str) -> String {
     owner_and_name().unwrap_or_else(|| repo_dir.rsplit('/').next().unwrap_or_default().to_owned())
 }
 
-/// Adds a session, and what it teaches, to the lists that are kept. Returns whether it was missing.
+/// Adds a session and its observations to the lists. Returns whether it was missing.
 fn add(content: &mut Value, mut session: Value, repository: &str) -> bool {
     let sessions = list(content, "sessions");
     let is_known = sessions.iter().any(|known| known["key"] == session["key"]);
-    // What the full list has dropped does not come back.
-    let is_dropped = sessions.len() >= KEPT[0].1
+    // Do not add a session again that the full list has dropped.
+    let is_dropped = sessions.len() >= LIST_LIMITS[0].1
         && sessions[0]["ended_at"].as_str().unwrap_or_default()
             >= session["ended_at"].as_str().unwrap_or_default();
     if is_known || is_dropped {
@@ -149,20 +149,20 @@ fn add(content: &mut Value, mut session: Value, repository: &str) -> bool {
     }
     add_once(&mut knowledge["patterns"], list(&session, "patterns"));
     for observation in list(&session, "observations") {
-        let said = &observation["content"];
+        let text = &observation["content"];
         match observation["type"].as_str() {
-            Some("mistake") => push(content, "mistakes", json!({ "issue": issue, "content": said })),
+            Some("mistake") => push(content, "mistakes", json!({ "issue": issue, "content": text })),
             Some("gotcha") => {
-                add_once(&mut content["repo_knowledge"][repository]["gotchas"], std::slice::from_ref(said));
+                add_once(&mut content["repo_knowledge"][repository]["gotchas"], std::slice::from_ref(text));
             }
-            Some("stack") => content["repo_knowledge"][repository]["stack"] = said.clone(),
-            Some(_) | None => add_pattern(content, &issue, said),
+            Some("stack") => content["repo_knowledge"][repository]["stack"] = text.clone(),
+            Some(_) | None => add_pattern(content, &issue, text),
         }
     }
     let (name, field) = if is_success { ("successes", "approach") } else { ("failures", "lesson") };
     push(content, name, json!({ "issue": issue, field: session[field] }));
-    for used in ["patterns", "commands"] {
-        session.as_object_mut().map(|session| session.shift_remove(used));
+    for field in ["patterns", "commands"] {
+        session.as_object_mut().map(|session| session.shift_remove(field));
     }
     push(content, "sessions", session);
     let count = |field: &str| content["statistics"][field].as_u64().unwrap_or(0);
@@ -171,9 +171,9 @@ fn add(content: &mut Value, mut session: Value, repository: &str) -> bool {
     true
 }
 
-/// Appends to a list, which drops its oldest entries.
+/// Appends to a list and drops its oldest entries.
 fn push(content: &mut Value, name: &str, entry: Value) {
-    let limit = KEPT.iter().find(|(kept, _)| *kept == name).map_or(usize::MAX, |(_, limit)| *limit);
+    let limit = LIST_LIMITS.iter().find(|(kept, _)| *kept == name).map_or(usize::MAX, |(_, limit)| *limit);
     let kept = list(content, name);
     let kept = &kept[(kept.len() + 1).saturating_sub(limit)..];
     content[name] = kept.iter().cloned().chain([entry]).collect();
@@ -189,15 +189,15 @@ fn add_once(known: &mut Value, new: &[Value]) {
     *known = all.into();
 }
 
-/// Adds a pattern. One that is seen again gains confidence.
-fn add_pattern(content: &mut Value, issue: &Value, said: &Value) {
+/// Adds a pattern. Raises the confidence of one that is already in the list.
+fn add_pattern(content: &mut Value, issue: &Value, text: &Value) {
     let known = content["patterns"].as_array_mut();
-    match known.and_then(|known| known.iter_mut().find(|pattern| pattern["content"] == *said)) {
+    match known.and_then(|known| known.iter_mut().find(|pattern| pattern["content"] == *text)) {
         Some(pattern) => {
             let confidence = if pattern["confidence"] == "low" { "medium" } else { "high" };
             pattern["confidence"] = confidence.into();
         }
-        None => push(content, "patterns", json!({ "issue": issue, "content": said, "confidence": "low" })),
+        None => push(content, "patterns", json!({ "issue": issue, "content": text, "confidence": "low" })),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The real binary, as users and agents meet it. One test binary: linking one takes seconds, linking five takes five times as long.
+//! Tests of the real binary, as users and agents use it. They are one test binary, because linking takes seconds.
 //!
-//! `CALLBOARD_TEST_STORE=nats` runs `sessions`, `faults` and `torture` on NATS. A test about the embedded store's file has a name that
-//! begins with `embedded_`; the run on NATS leaves it out.
+//! `CALLBOARD_TEST_STORE=nats` runs `sessions`, `faults` and `torture` on NATS. A test about the embedded store's file
+//! has a name that begins with `embedded_`; a run on NATS skips it.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -16,6 +16,7 @@ fn items_program() -> std::path::PathBuf {
     example("items")
 }
 
+/// Returns an example of this crate, which `cargo build` has put beside the binary.
 fn example(name: &str) -> std::path::PathBuf {
     let callboard: &std::path::Path = env!("CARGO_BIN_EXE_callboard").as_ref();
     let program = callboard.with_file_name("examples").join(name);

@@ -2,9 +2,9 @@
 
 use testkit::torture::Torture;
 
-/// A number from the environment.
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().expect("CALLBOARD_TORTURE_* are numbers"))
+/// Returns the number in an environment variable, or `default` if it is not set.
+fn env_number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("CALLBOARD_TORTURE_* are numbers"))
 }
 
 #[test]
@@ -12,10 +12,13 @@ fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let torture = Torture {
         program: env!("CARGO_BIN_EXE_callboard").into(),
         items: crate::items_program(),
-        // A killed server costs seconds: who was not answered has to find out whether it was heard.
-        kills: u32::try_from(number("CALLBOARD_TORTURE_KILLS", if testkit::on_nats() { 40 } else { 100 }))
-            .unwrap(),
-        seed: number("CALLBOARD_TORTURE_SEED", 1),
+        // A killed server costs seconds: a client without an answer has to find out whether its write was committed.
+        kills: u32::try_from(env_number(
+            "CALLBOARD_TORTURE_KILLS",
+            if testkit::on_nats() { 40 } else { 100 },
+        ))
+        .unwrap(),
+        seed: env_number("CALLBOARD_TORTURE_SEED", 1),
     };
     let tally = torture.run();
     println!("{tally}");

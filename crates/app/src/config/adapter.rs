@@ -45,8 +45,8 @@ pub(crate) enum Launch {
     Wrapper { program: PathBuf, args: Vec<String> },
 }
 
-/// Returns the name of a rule in the file.
-pub(super) fn report_name(rule: ReportRule) -> &'static str {
+/// Returns the value of the key `report` for a rule.
+pub(super) fn report_rule_name(rule: ReportRule) -> &'static str {
     match rule {
         ReportRule::Required => "required",
         ReportRule::ExitCode => "exit-code",
@@ -64,37 +64,38 @@ pub(super) fn read(
     reader.check_keys(&format!("{table_name}."), table, &KEYS);
     let launch = launch(reader, &table_name, name, table);
     let report = report(reader, table, launch.as_ref());
-    let mut length = |key| table.get(key).and_then(|value| reader.duration(key, value));
-    let (timeout, silence, grace) = (length("timeout"), length("silence"), length("grace"));
+    let mut duration = |key| table.get(key).and_then(|value| reader.duration(key, value));
+    let (timeout, silence, grace) = (duration("timeout"), duration("silence"), duration("grace"));
     let env = table.get("env").map(|value| env(reader, value)).unwrap_or_default();
     let pass_env = table.get("pass_env").map(|value| pass_env(reader, value)).unwrap_or_default();
     Some(Adapter { launch: launch?, report: report?, env, pass_env, timeout, silence, grace })
 }
 
+/// Reads the one of `command`, `shell` and `wrapper` that the table has.
 fn launch(
     reader: &mut Reader<'_>,
     table_name: &str,
     name: &Spanned<DeString<'_>>,
     table: &DeTable<'_>,
 ) -> Option<Launch> {
-    let ways = ["command", "shell", "wrapper"].map(|way| table.get(way).map(|value| (way, value)));
-    let mut ways = ways.into_iter().flatten();
-    let (Some((way, value)), other) = (ways.next(), ways.next()) else {
+    let entries = ["command", "shell", "wrapper"].map(|key| table.get(key).map(|value| (key, value)));
+    let mut entries = entries.into_iter().flatten();
+    let (Some((key, value)), other) = (entries.next(), entries.next()) else {
         let message = format!("`{table_name}` has no `command`, `shell` or `wrapper`");
         let hint = "set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`";
         reader.error_with_hint(name.span(), message, hint);
         return None;
     };
     if let Some((other, second)) = other {
-        let message = format!("`{table_name}` has both `{way}` and `{other}`");
+        let message = format!("`{table_name}` has both `{key}` and `{other}`");
         reader.error_with_hint(second.span(), message, "keep one of them");
         return None;
     }
-    if let Some(args) = table.get("args").filter(|_| way != "wrapper") {
-        let hint = format!("move the arguments into `{way}`");
+    if let Some(args) = table.get("args").filter(|_| key != "wrapper") {
+        let hint = format!("move the arguments into `{key}`");
         reader.error_with_hint(args.span(), "`args` is allowed with `wrapper` only", hint);
     }
-    match way {
+    match key {
         "command" => command(reader, value).map(Launch::Command),
         "shell" => reader.string("shell", value).map(Launch::Shell),
         _ => {
@@ -151,7 +152,7 @@ fn report(reader: &mut Reader<'_>, table: &DeTable<'_>, launch: Option<&Launch>)
 fn env(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     for (name, value) in reader.table("env", value).into_iter().flatten() {
-        check_name(reader, "env", name.get_ref(), name.span());
+        check_variable_name(reader, "env", name.get_ref(), name.span());
         match value.get_ref().as_str() {
             Some(text) => {
                 variables.insert(name.get_ref().to_string(), text.to_owned());
@@ -166,13 +167,13 @@ fn env(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<String, String> {
 pub(super) fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String> {
     let names = reader.strings("pass_env", value).unwrap_or_default();
     for (name, item) in names.iter().zip(value.get_ref().as_array().into_iter().flatten()) {
-        check_name(reader, "pass_env", name, item.span());
+        check_variable_name(reader, "pass_env", name, item.span());
     }
     names
 }
 
 /// Rejects invalid variable names, and names that mark our own attempts.
-fn check_name(reader: &mut Reader<'_>, key: &str, name: &str, at: std::ops::Range<usize>) {
+fn check_variable_name(reader: &mut Reader<'_>, key: &str, name: &str, at: std::ops::Range<usize>) {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if !is_name {

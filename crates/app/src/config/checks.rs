@@ -1,4 +1,4 @@
-//! `[checks]`: the commands that judge a tree.
+//! `[checks]`: the commands by which the engine checks the files in a worktree.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Checks {
 }
 
 fn detected(root: &Path) -> Vec<Sourced<CheckSpec>> {
-    let sourced = |found: detect::Found| {
+    let sourced = |found: detect::DetectedCheck| {
         let spec = CheckSpec { name: found.name, command: found.command, timeout: DEFAULT_TIMEOUT };
         Sourced::new(spec, Origin::Detected(root.join(found.file)))
     };

@@ -1,27 +1,31 @@
 //! Which checks the files of a project suggest: Cargo, npm, Python, Go, Make.
 //!
-//! Only what the project itself has is suggested: a linter or a type checker that it does not configure would judge it by
-//! foreign rules, or may not be installed.
+//! A linter or a type checker is suggested only if the project configures it: its default rules may not be those of the
+//! project, and it may not be installed.
 
 use std::fs;
 use std::path::Path;
 
-/// A check that was found.
+/// A check that a file of the project suggests.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct DetectedCheck {
     pub(super) name: String,
     pub(super) command: Vec<String>,
     /// The file that suggests it.
     pub(super) file: &'static str,
 }
 
-fn found(name: &str, command: &[&str], file: &'static str) -> Found {
-    Found { name: name.to_owned(), command: command.iter().map(|&word| word.to_owned()).collect(), file }
+fn detected_check(name: &str, command: &[&str], file: &'static str) -> DetectedCheck {
+    DetectedCheck {
+        name: name.to_owned(),
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        file,
+    }
 }
 
-/// Returns the checks of the project. A name that two languages use is that of the first; the other gets its own as a prefix.
-/// A target of a makefile counts only if nothing else has its name.
-pub(super) fn detect(root: &Path) -> Vec<Found> {
+/// Returns the checks of the project. If two languages have a check of the same name, that of the later one gets the
+/// language as a prefix. A target of a makefile counts only if no other check has its name.
+pub(super) fn detect(root: &Path) -> Vec<DetectedCheck> {
     let project = Project(root);
     let languages = [
         ("cargo", project.cargo()),
@@ -29,7 +33,7 @@ pub(super) fn detect(root: &Path) -> Vec<Found> {
         ("python", project.python()),
         ("go", project.go()),
     ];
-    let mut all: Vec<Found> = Vec::new();
+    let mut all: Vec<DetectedCheck> = Vec::new();
     for (language, checks) in languages {
         for mut check in checks {
             if all.iter().any(|known| known.name == check.name) {
@@ -63,46 +67,47 @@ impl Project<'_> {
     }
 
     /// Returns the first of the files that exists.
-    fn first(&self, files: &[&'static str]) -> Option<&'static str> {
+    fn first_existing(&self, files: &[&'static str]) -> Option<&'static str> {
         files.iter().copied().find(|file| self.has(file))
     }
 
-    fn cargo(&self) -> Vec<Found> {
+    fn cargo(&self) -> Vec<DetectedCheck> {
         const FILE: &str = "Cargo.toml";
         let Some(manifest) = self.toml(FILE) else { return Vec::new() };
-        let of_workspace = manifest.contains_key("workspace");
-        let all = |words: &[&'static str]| {
-            let more = of_workspace.then_some("--workspace");
-            words.iter().copied().chain(more).collect::<Vec<_>>()
+        let is_workspace = manifest.contains_key("workspace");
+        let command = |words: &[&'static str]| {
+            let workspace = is_workspace.then_some("--workspace");
+            words.iter().copied().chain(workspace).collect::<Vec<_>>()
         };
-        let clippy = self.first(&["clippy.toml", ".clippy.toml"]).or_else(|| {
+        let clippy = self.first_existing(&["clippy.toml", ".clippy.toml"]).or_else(|| {
             let has_lints = |path: &[&str]| has_table(&manifest, path);
             (has_lints(&["lints", "clippy"]) || has_lints(&["workspace", "lints", "clippy"])).then_some(FILE)
         });
-        let lint = clippy.map(|file| found("lint", &all(&["cargo", "clippy", "--all-targets"]), file));
-        [found("test", &all(&["cargo", "test"]), FILE)].into_iter().chain(lint).collect()
+        let lint =
+            clippy.map(|file| detected_check("lint", &command(&["cargo", "clippy", "--all-targets"]), file));
+        [detected_check("test", &command(&["cargo", "test"]), FILE)].into_iter().chain(lint).collect()
     }
 
-    fn npm(&self) -> Vec<Found> {
+    fn npm(&self) -> Vec<DetectedCheck> {
         const FILE: &str = "package.json";
         // What `npm init` writes.
         const NO_TEST: &str = "no test specified";
         const SCRIPTS: [(&str, &str); 3] = [("test", "test"), ("lint", "lint"), ("types", "typecheck")];
         let Some(text) = self.text(FILE) else { return Vec::new() };
         let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        let program = match self.first(&["pnpm-lock.yaml", "yarn.lock"]) {
+        let program = match self.first_existing(&["pnpm-lock.yaml", "yarn.lock"]) {
             Some("pnpm-lock.yaml") => "pnpm",
             Some(_) => "yarn",
             None => "npm",
         };
         let script = |(name, script): (&str, &str)| {
             let line = package["scripts"][script].as_str()?;
-            (!line.contains(NO_TEST)).then(|| found(name, &[program, "run", script], FILE))
+            (!line.contains(NO_TEST)).then(|| detected_check(name, &[program, "run", script], FILE))
         };
         SCRIPTS.into_iter().filter_map(script).collect()
     }
 
-    fn python(&self) -> Vec<Found> {
+    fn python(&self) -> Vec<DetectedCheck> {
         const FILE: &str = "pyproject.toml";
         let settings = self.toml(FILE).unwrap_or_default();
         let in_settings = |tool: &str| has_table(&settings, &["tool", tool]).then_some(FILE);
@@ -110,34 +115,36 @@ impl Project<'_> {
             let has_section = self.text("setup.cfg")?.lines().any(|line| line.trim() == section);
             has_section.then_some("setup.cfg")
         };
-        let pytest = self.first(&["pytest.ini", ".pytest.ini", "conftest.py"]);
+        let pytest = self.first_existing(&["pytest.ini", ".pytest.ini", "conftest.py"]);
         let pytest = pytest.or_else(|| in_settings("pytest")).or_else(|| in_setup("[tool:pytest]"));
-        let ruff = self.first(&["ruff.toml", ".ruff.toml"]).or_else(|| in_settings("ruff"));
-        let mypy = self.first(&["mypy.ini", ".mypy.ini"]);
+        let ruff = self.first_existing(&["ruff.toml", ".ruff.toml"]).or_else(|| in_settings("ruff"));
+        let mypy = self.first_existing(&["mypy.ini", ".mypy.ini"]);
         let mypy = mypy.or_else(|| in_settings("mypy")).or_else(|| in_setup("[mypy]"));
         let checks = [
-            pytest.map(|file| found("test", &["pytest"], file)),
-            ruff.map(|file| found("lint", &["ruff", "check"], file)),
-            mypy.map(|file| found("types", &["mypy", "."], file)),
+            pytest.map(|file| detected_check("test", &["pytest"], file)),
+            ruff.map(|file| detected_check("lint", &["ruff", "check"], file)),
+            mypy.map(|file| detected_check("types", &["mypy", "."], file)),
         ];
         checks.into_iter().flatten().collect()
     }
 
-    fn go(&self) -> Vec<Found> {
+    fn go(&self) -> Vec<DetectedCheck> {
         const FILE: &str = "go.mod";
         match self.has(FILE) {
             true => vec![
-                found("test", &["go", "test", "./..."], FILE),
-                found("lint", &["go", "vet", "./..."], FILE),
+                detected_check("test", &["go", "test", "./..."], FILE),
+                detected_check("lint", &["go", "vet", "./..."], FILE),
             ],
             false => Vec::new(),
         }
     }
 
-    fn make(&self) -> Vec<Found> {
+    fn make(&self) -> Vec<DetectedCheck> {
         const TARGETS: [(&str, &str); 4] =
             [("test", "test"), ("lint", "lint"), ("types", "types"), ("types", "typecheck")];
-        let Some(file) = self.first(&["GNUmakefile", "makefile", "Makefile"]) else { return Vec::new() };
+        let Some(file) = self.first_existing(&["GNUmakefile", "makefile", "Makefile"]) else {
+            return Vec::new();
+        };
         let text = self.text(file).unwrap_or_default();
         // `a b: c` is a rule for `a` and `b`; `a := b` is a variable.
         let targets: Vec<&str> = text
@@ -148,10 +155,10 @@ impl Project<'_> {
             })
             .flat_map(|(targets, _)| targets.split_whitespace())
             .collect();
-        let mut checks: Vec<Found> = Vec::new();
+        let mut checks: Vec<DetectedCheck> = Vec::new();
         for (name, target) in TARGETS {
             if targets.contains(&target) && checks.iter().all(|known| known.name != name) {
-                checks.push(found(name, &["make", target], file));
+                checks.push(detected_check(name, &["make", target], file));
             }
         }
         checks
@@ -173,7 +180,8 @@ mod tests {
         for (name, text) in files {
             fs::write(root.path().join(name), text).unwrap();
         }
-        let line = |check: Found| format!("{} = {} ({})", check.name, check.command.join(" "), check.file);
+        let line =
+            |check: DetectedCheck| format!("{} = {} ({})", check.name, check.command.join(" "), check.file);
         detect(root.path()).into_iter().map(line).collect()
     }
 

@@ -104,7 +104,7 @@ impl Reader<'_> {
         layer
     }
 
-    /// Reads the command that is told about new items of the inbox.
+    /// Reads the command that is run for each new item of the inbox.
     fn notify(&mut self, value: &Value<'_>) -> Option<Vec<String>> {
         let table = self.table("notify", value)?;
         self.check_keys("notify.", table, &["command"]);
@@ -154,8 +154,8 @@ impl Reader<'_> {
     }
 
     pub(super) fn wrong_type(&mut self, key: &str, value: &Value<'_>, expected: &str) {
-        let kind = kind(value);
-        self.error(value.span(), format!("`{key}` is {kind} where {expected} is expected"));
+        let found = type_name(value);
+        self.error(value.span(), format!("`{key}` is {found} where {expected} is expected"));
     }
 
     pub(super) fn table<'v, 'i>(&mut self, key: &str, value: &'v Value<'i>) -> Option<&'v DeTable<'i>> {
@@ -251,7 +251,7 @@ impl Reader<'_> {
     }
 }
 
-fn kind(value: &Value<'_>) -> &'static str {
+fn type_name(value: &Value<'_>) -> &'static str {
     match value.get_ref() {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) | DeValue::Float(_) => "a number",

@@ -57,7 +57,7 @@ pub(crate) struct Config {
     store: Option<Sourced<StoreAddress>>,
     /// Options of a store on NATS, which are also applied to the settings in `store`.
     nats: NatsOptions,
-    /// The command that is told about new items of the inbox.
+    /// The command that is run for each new item of the inbox.
     pub(crate) notify: Option<Sourced<Vec<String>>>,
     /// Adapters by the name in a step's `agent`.
     pub(crate) adapters: BTreeMap<String, Sourced<Adapter>>,
@@ -158,7 +158,7 @@ impl Config {
 }
 
 fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
-    let store = flags.store.and_then(|typed| match typed_store(&typed) {
+    let store = flags.store.and_then(|typed| match parse_store_flag(&typed) {
         Ok(address) => Some(Sourced::new(address, Origin::Flag("--store"))),
         Err((message, hint)) => {
             errors.push(ConfigError { location: ErrorLocation::Flag("--store"), message, hint });
@@ -174,9 +174,10 @@ fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
 }
 
 /// Parses `--store`. A relative directory starts at the current directory.
-fn typed_store(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
-    let bad = |error: NatsSettingsError| (error.to_string(), Some(store::address_hint(&error).to_owned()));
-    match StoreAddress::read(typed.as_os_str()).map_err(bad)? {
+fn parse_store_flag(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
+    let invalid =
+        |error: NatsSettingsError| (error.to_string(), Some(store::address_hint(&error).to_owned()));
+    match StoreAddress::read(typed.as_os_str()).map_err(invalid)? {
         StoreAddress::Directory(directory) => std::path::absolute(&directory)
             .map(StoreAddress::Directory)
             .map_err(|error| (format!("cannot determine the current directory: {error}"), None)),

@@ -59,7 +59,7 @@ impl Config {
         rows.extend(self.worktree.rows(default_worktrees));
         rows.extend(self.checks.rows(root));
         for (name, adapter) in &self.adapters {
-            for (key, value) in values(&adapter.value) {
+            for (key, value) in adapter_values(&adapter.value) {
                 rows.push(row(&format!("adapters.{}.{key}", toml_key(name)), value, &adapter.origin));
             }
         }
@@ -91,7 +91,7 @@ pub(super) fn row(key: &str, value: String, origin: &Origin) -> Row {
     Row { key: key.to_owned(), value, origin: origin.clone() }
 }
 
-fn values(adapter: &Adapter) -> Vec<(String, String)> {
+fn adapter_values(adapter: &Adapter) -> Vec<(String, String)> {
     let mut values = match &adapter.launch {
         Launch::Command(argv) => vec![("command".to_owned(), list(argv))],
         Launch::Shell(line) => vec![("shell".to_owned(), quoted(line))],
@@ -100,7 +100,7 @@ fn values(adapter: &Adapter) -> Vec<(String, String)> {
             vec![("wrapper".to_owned(), path(program)), ("args".to_owned(), list(args))]
         }
     };
-    values.push(("report".to_owned(), quoted(super::adapter::report_name(adapter.report))));
+    values.push(("report".to_owned(), quoted(super::adapter::report_rule_name(adapter.report))));
     for (key, limit) in [("timeout", adapter.timeout), ("silence", adapter.silence), ("grace", adapter.grace)]
     {
         values.extend(limit.map(|limit| (key.to_owned(), seconds(limit))));

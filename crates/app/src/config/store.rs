@@ -41,14 +41,14 @@ impl StoreAddress {
     pub(crate) fn read(text: &OsStr) -> Result<Self, NatsSettingsError> {
         match text.to_str() {
             Some(text) if text.contains("://") => Ok(Self::Nats(Box::new(text.parse()?))),
-            Some(text) if is_bare(text) => Err(NatsSettingsError::MissingScheme),
+            Some(text) if lacks_scheme(text) => Err(NatsSettingsError::MissingScheme),
             Some(_) | None => Ok(Self::Directory(text.into())),
         }
     }
 }
 
 /// Whether the text is an address without `://`: a host and a port, or a scheme.
-fn is_bare(text: &str) -> bool {
+fn lacks_scheme(text: &str) -> bool {
     let has_port =
         text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     !text.contains('/') && (has_port || text.starts_with("nats:") || text.starts_with("tls:"))
@@ -86,7 +86,9 @@ impl fmt::Debug for Secret {
 pub(super) struct NatsOptions {
     pub(super) replicas: Option<Sourced<NonZeroU32>>,
     pub(super) lease: Option<Sourced<Duration>>,
+    /// How long a commit is retried after conflicts with other writers.
     pub(super) conflicts: Option<Sourced<Duration>>,
+    /// How long to wait for servers that do not answer.
     pub(super) outages: Option<Sourced<Duration>>,
     pub(super) bucket: Option<Sourced<String>>,
     pub(super) user: Option<Sourced<String>>,
@@ -128,7 +130,7 @@ impl NatsOptions {
         set(&mut settings.lease, self.lease.as_ref());
         set(&mut settings.timeouts.conflict, self.conflicts.as_ref());
         set(&mut settings.timeouts.outage, self.outages.as_ref());
-        // Allow at least two answers within the outage timeout.
+        // Leave time for at least two requests within the outage timeout.
         settings.timeouts.request = settings.timeouts.request.min(settings.timeouts.outage / 2);
         set(&mut settings.bucket, self.bucket.as_ref());
         if settings.access == Access::Anonymous {
@@ -170,15 +172,15 @@ impl NatsOptions {
     /// Returns the effective options. Secrets are masked.
     pub(super) fn rows(&self, settings: &NatsSettings) -> Vec<Row> {
         let mut rows = vec![
-            shown("replicas", settings.replicas.to_string(), self.replicas.as_ref()),
-            shown("lease", rows::seconds(settings.lease), self.lease.as_ref()),
-            shown("conflicts", rows::seconds(settings.timeouts.conflict), self.conflicts.as_ref()),
-            shown("outages", rows::seconds(settings.timeouts.outage), self.outages.as_ref()),
-            shown("bucket", rows::quoted(&settings.bucket), self.bucket.as_ref()),
+            option_row("replicas", settings.replicas.to_string(), self.replicas.as_ref()),
+            option_row("lease", rows::seconds(settings.lease), self.lease.as_ref()),
+            option_row("conflicts", rows::seconds(settings.timeouts.conflict), self.conflicts.as_ref()),
+            option_row("outages", rows::seconds(settings.timeouts.outage), self.outages.as_ref()),
+            option_row("bucket", rows::quoted(&settings.bucket), self.bucket.as_ref()),
         ];
-        rows.extend(self.user.iter().map(|user| shown("user", rows::quoted(&user.value), Some(user))));
+        rows.extend(self.user.iter().map(|user| option_row("user", rows::quoted(&user.value), Some(user))));
         for (key, secret) in [("password", &self.password), ("token", &self.token)] {
-            rows.extend(secret.iter().map(|secret| shown(key, "***".to_owned(), Some(secret))));
+            rows.extend(secret.iter().map(|secret| option_row(key, "***".to_owned(), Some(secret))));
         }
         let files = [
             ("creds", &self.creds),
@@ -188,7 +190,7 @@ impl NatsOptions {
             ("key", &self.key),
         ];
         for (key, file) in files {
-            rows.extend(file.iter().map(|file| shown(key, rows::path(&file.value), Some(file))));
+            rows.extend(file.iter().map(|file| option_row(key, rows::path(&file.value), Some(file))));
         }
         rows
     }
@@ -204,7 +206,7 @@ fn value<T: Clone>(sourced: Option<&Sourced<T>>) -> Option<T> {
     sourced.map(|sourced| sourced.value.clone())
 }
 
-fn shown<T>(key: &str, value: String, sourced: Option<&Sourced<T>>) -> Row {
+fn option_row<T>(key: &str, value: String, sourced: Option<&Sourced<T>>) -> Row {
     let origin = sourced.map_or(Origin::Default, |sourced| sourced.origin.clone());
     Row { key: format!("store.{key}"), value, origin }
 }
@@ -224,22 +226,22 @@ pub(super) fn read(
         return (None, NatsOptions::default());
     };
     reader.check_keys("store.", table, &KEYS);
-    let mut settings = Settings { reader, table, origin };
-    let address = settings.read("address", Reader::store);
+    let mut store_table = StoreTable { reader, table, origin };
+    let address = store_table.read("address", Reader::store);
     let options = NatsOptions {
-        replicas: settings.read("replicas", replicas),
-        lease: settings.read("lease", Reader::duration),
-        conflicts: settings.read("conflicts", Reader::duration),
-        outages: settings.read("outages", Reader::duration),
-        bucket: settings.read("bucket", bucket),
-        user: settings.read("user", Reader::string),
-        password: settings.read("password", secret),
-        token: settings.read("token", secret),
-        creds: settings.read("creds", Reader::path),
-        nkey: settings.read("nkey", Reader::path),
-        ca: settings.read("ca", Reader::path),
-        cert: settings.read("cert", Reader::path),
-        key: settings.read("key", Reader::path),
+        replicas: store_table.read("replicas", replicas),
+        lease: store_table.read("lease", Reader::duration),
+        conflicts: store_table.read("conflicts", Reader::duration),
+        outages: store_table.read("outages", Reader::duration),
+        bucket: store_table.read("bucket", bucket),
+        user: store_table.read("user", Reader::string),
+        password: store_table.read("password", secret),
+        token: store_table.read("token", secret),
+        creds: store_table.read("creds", Reader::path),
+        nkey: store_table.read("nkey", Reader::path),
+        ca: store_table.read("ca", Reader::path),
+        cert: store_table.read("cert", Reader::path),
+        key: store_table.read("key", Reader::path),
     };
     if let (Some(unpaired), None) | (None, Some(unpaired)) = (table.get("cert"), table.get("key")) {
         reader.error(unpaired.span(), "`store.cert` and `store.key` must both be set; one is missing");
@@ -247,14 +249,14 @@ pub(super) fn read(
     (address, options)
 }
 
-/// Reads the table `[store]` of a file.
-struct Settings<'r, 'f, 't> {
+/// Reads the keys of the table `[store]`.
+struct StoreTable<'r, 'f, 't> {
     reader: &'r mut Reader<'f>,
     table: &'r DeTable<'t>,
     origin: &'r Origin,
 }
 
-impl<'f> Settings<'_, 'f, '_> {
+impl<'f> StoreTable<'_, 'f, '_> {
     fn read<T>(
         &mut self,
         key: &str,

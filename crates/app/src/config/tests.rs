@@ -145,17 +145,17 @@ fn rows_show_every_value_and_its_origin_but_no_secret() {
 }
 
 #[test]
-fn rows_show_the_settings_of_worktrees_and_roles_without_an_adapter_are_named() {
+fn rows_show_worktree_settings_and_unknown_adapters_of_roles_are_found() {
     let folder = Folder::new();
     let config = folder.config(
         "[worktree]\nmerge = 'rebase'\n[adapters.codex]\ncommand = ['codex']\n\
          [roles.review]\nadapter = 'codex'\n[roles.steps.code]\nadapter = 'codx'\n",
     );
     let rows = config.rows(Path::new("/unused"), Path::new("/unused"), Some(Path::new("/home/trees")));
-    let trees = rows.iter().filter(|row| row.key.starts_with("worktree."));
-    let trees: Vec<_> = trees.map(|row| format!("{} = {}", row.key, row.value)).collect();
+    let worktree_rows = rows.iter().filter(|row| row.key.starts_with("worktree."));
+    let worktree_rows: Vec<_> = worktree_rows.map(|row| format!("{} = {}", row.key, row.value)).collect();
     assert_eq!(
-        trees,
+        worktree_rows,
         [r#"worktree.dir = "/home/trees""#, "worktree.setup = []", r#"worktree.merge = "rebase""#]
     );
     let project = Origin::ProjectFile(folder.0.path().join(PROJECT_FILE));
@@ -313,14 +313,14 @@ fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
 }
 
 #[test]
-fn a_short_outage_timeout_shortens_the_answer_timeout() {
+fn a_short_outage_timeout_shortens_the_request_timeout() {
     let folder = Folder::new();
-    for (outages, answer) in [("2s", 1), ("10s", 5)] {
+    for (outages, request) in [("2s", 1), ("10s", 5)] {
         let text = format!("[store]\naddress = 'nats://one'\noutages = '{outages}'\n");
         let project_file = folder.file(PROJECT_FILE, &text);
         let config = Config::load(Sources { project_file, ..Sources::default() }).unwrap();
         let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
-        assert_eq!(settings.timeouts.request, Duration::from_secs(answer), "{outages}");
+        assert_eq!(settings.timeouts.request, Duration::from_secs(request), "{outages}");
     }
 }
 

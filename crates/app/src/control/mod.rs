@@ -64,7 +64,7 @@ impl ControlRequest {
                 if stopped {
                     output::note(format_args!(
                         "its engine, process {pid}, is stopped; {}",
-                        how_to_continue(pid)
+                        hint_to_continue(pid)
                     ));
                 }
                 Ok(HandledBy::Engine { pid, host, stopped })
@@ -93,7 +93,7 @@ impl ControlRequest {
             let (pid, stopped) =
                 match lock_engine(workspace, store, run, LockPurpose::Engine, &mut ()).await? {
                     LockOutcome::Acquired(engine) => {
-                        let (_keep, interrupts) = tokio::sync::mpsc::unbounded_channel();
+                        let (_sender, interrupts) = tokio::sync::mpsc::unbounded_channel();
                         return match engine.drive(self.engine_request(), interrupts).await {
                             // The request was accepted before, and the run has ended since.
                             Err(EngineError::Refused(_)) if is_committed => Ok(()),
@@ -116,14 +116,14 @@ impl ControlRequest {
                     Failure::new(Exit::Store, format_args!("its engine, process {pid}, is stopped"));
                 return Err(self
                     .failed(run, failure)
-                    .hint(format_args!("{}; it then acts on the request", how_to_continue(pid)))
+                    .hint(format_args!("{}; it then acts on the request", hint_to_continue(pid)))
                     .hint(format_args!(
                         "or run `kill -KILL {pid}`, then `callboard {} {run}` again",
                         self.action
                     )));
             }
-            let Some(engine) = process::Engine::of(store, run).await? else { continue };
-            let named = process::process(engine.holder.pid, engine.host().as_deref());
+            let Some(engine) = process::EngineProcess::of(store, run).await? else { continue };
+            let named = process::process_name(engine.holder.pid, engine.host().as_deref());
             output::note(format_args!("waiting for its engine, {named}"));
             tokio::select! {
                 idle = wait_until_idle(store, &mut journal) => return idle,
@@ -163,7 +163,7 @@ enum LockOutcome<'a> {
     },
 }
 
-/// The request holds for this host; attempts on other hosts cannot be stopped from here.
+/// Returns the failure of a request that could stop only the attempts on this host.
 async fn attempts_on_other_hosts(
     workspace: &Workspace,
     store: &AnyStore,
@@ -178,10 +178,11 @@ async fn attempts_on_other_hosts(
     Ok(failure)
 }
 
-fn how_to_continue(pid: u32) -> String {
+fn hint_to_continue(pid: u32) -> String {
     format!("run `kill -CONT {pid}`, or `fg` in its terminal, to continue it")
 }
 
+/// Takes the engine lock of the run, or returns its holder.
 async fn lock_engine<'a>(
     workspace: &Workspace,
     store: &AnyStore,
@@ -207,7 +208,7 @@ async fn lock_engine<'a>(
     }
 }
 
-/// Waits until the run has no live attempt.
+/// Waits until the run is stopped or finished.
 async fn wait_until_idle(store: &AnyStore, journal: &mut Journal) -> Result<(), Failure> {
     let mut watch = store.watch(&journal.run, journal.position.revision).await?;
     while !is_idle(journal) {
@@ -217,6 +218,7 @@ async fn wait_until_idle(store: &AnyStore, journal: &mut Journal) -> Result<(), 
     Ok(())
 }
 
+/// Whether the run is stopped or finished, so that no attempt is alive.
 fn is_idle(journal: &Journal) -> bool {
     match journal.state.run.status {
         RunStatus::Stopped(_) | RunStatus::Finished(_) => true,
@@ -228,17 +230,17 @@ fn is_idle(journal: &Journal) -> bool {
     }
 }
 
-/// How long a killed engine may seem to hold its run: a process that it was starting has its lock, too.
+/// How long the lock of a killed engine may stay held: a child process that it was starting has inherited it.
 const RELEASE_TIME: Duration = Duration::from_millis(200);
 
-/// Refuses a request for what the engine of the run does already, if the protocol calls that a conflict. An engine on another
-/// host can be followed.
+/// Refuses a request that would change nothing because the run has an engine, if its protocol refuses such requests. An
+/// engine on another host does not count: the command can follow it.
 pub(crate) async fn refuse_repeat(store: &AnyStore, journal: &Journal, action: &str) -> Result<(), Failure> {
     let run = &journal.run;
     if !journal.kind().info().refuses_repeats {
         return Ok(());
     }
-    let engine = process::Engine::of(store, run).await?.filter(|engine| engine.holder.is_local());
+    let engine = process::EngineProcess::of(store, run).await?.filter(|engine| engine.holder.is_local());
     let Some(engine) = engine else { return Ok(()) };
     if tokio::time::timeout(RELEASE_TIME, engine.wait_until_gone(store, run)).await.is_ok() {
         return Ok(());
@@ -287,7 +289,10 @@ pub(crate) fn note_who_continues(run: &RunId, handled_by: &HandledBy) {
         // `submit` has printed how to continue the engine.
         HandledBy::Engine { stopped: true, .. } => {}
         HandledBy::Engine { pid, host, stopped: false } => {
-            output::note(format_args!("its engine, {}, continues", process::process(*pid, host.as_deref())));
+            output::note(format_args!(
+                "its engine, {}, continues",
+                process::process_name(*pid, host.as_deref())
+            ));
         }
         HandledBy::ThisProcess => output::note(format_args!("run `callboard resume {run}` to continue")),
     }

@@ -23,7 +23,7 @@ pub(crate) async fn restore(
             control::refuse_inside_attempt("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
             let mut observer = RestoreObserver;
-            // To take the lock is to load the run, which restores its document.
+            // Taking the lock loads the run, and loading it restores the document.
             let engine = Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut observer).await?;
             engine.release().await;
             Ok(true)

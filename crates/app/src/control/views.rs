@@ -10,17 +10,17 @@ use crate::engine;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// Files that other programs had written: each with its path and the path it was moved to.
-pub(crate) type ViewQuarantined = Vec<(PathBuf, PathBuf)>;
+/// Files of other programs at the paths of views: each with its path and the path it was moved to.
+pub(crate) type QuarantinedViews = Vec<(PathBuf, PathBuf)>;
 
-/// Writes all views of a run and returns the files that it set aside. Returns `None` if the run has an engine, which
-/// writes its views itself.
+/// Writes all views of a run and returns the files that it moved away for them. Returns `None` if the run has an
+/// engine, which writes its views itself.
 pub(crate) async fn write(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
-) -> Result<Option<ViewQuarantined>, Failure> {
-    let mut observer = SetAsideObserver::default();
+) -> Result<Option<QuarantinedViews>, Failure> {
+    let mut observer = QuarantineObserver::default();
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
     let engine = match Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut observer).await {
@@ -28,7 +28,7 @@ pub(crate) async fn write(
         engine => engine?,
     };
     engine.write_views().await?;
-    Ok(Some(observer.set_aside))
+    Ok(Some(observer.quarantined))
 }
 
 /// Makes the pending transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
@@ -45,14 +45,14 @@ pub(crate) async fn settle(workspace: &Workspace, store: &AnyStore, run: &RunId)
 }
 
 #[derive(Default)]
-struct SetAsideObserver {
-    set_aside: ViewQuarantined,
+struct QuarantineObserver {
+    quarantined: QuarantinedViews,
 }
 
-impl Observer for SetAsideObserver {
+impl Observer for QuarantineObserver {
     fn notice(&mut self, notice: Notice<'_>) {
         if let Notice::ViewQuarantined { view, moved_to } = notice {
-            self.set_aside.push((view, moved_to));
+            self.quarantined.push((view, moved_to));
         }
     }
 }

@@ -12,7 +12,7 @@ use runner::{LoadError, ReadRevisionError, RunAtRevision, RunOptions};
 use serde_json::Value;
 use store::{AnyStore, RunRow};
 
-use super::opening::highest_among;
+use super::opening::highest_number_among;
 use crate::failure::Failure;
 use crate::output;
 use crate::workspace;
@@ -61,11 +61,11 @@ pub(crate) async fn newest_incomplete(
         let cycle = document.cycle_id.clone();
         if !continued.contains(&cycle) {
             // A damaged cycle may already continue this one.
-            let of_this = |(scope, _): &(Scope, LoadError)| *scope == cycle.scope;
-            if let Some(at) = damaged.iter().position(of_this).filter(|_| failed.is_some()) {
+            let has_same_scope = |(scope, _): &(Scope, LoadError)| *scope == cycle.scope;
+            if let Some(at) = damaged.iter().position(has_same_scope).filter(|_| failed.is_some()) {
                 return Err(damaged.swap_remove(at).1.into());
             }
-            let next = highest_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
+            let next = highest_number_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let is_ending = failed.is_some() && !matches!(run_at.state.run.status, RunStatus::Finished(_));
             let (definition, options) = (Definition::clone(definition), run_at.spec.options);
             return Ok(Some(Continuable { cycle, run, definition, options, failed, is_ending, next }));
@@ -115,6 +115,7 @@ fn typed(run_at: &RunAtRevision) -> &Typed<Peer> {
     Typed::of(run_at.machine()).expect("BUG: the listing names another protocol")
 }
 
+/// Whether the error says that the stored data of this run is damaged.
 fn is_damage(error: &LoadError) -> bool {
     match error {
         LoadError::Entry { .. } | LoadError::Damaged { .. } | LoadError::Corrupted { .. } => true,
@@ -130,11 +131,11 @@ fn is_succeeded(row: &RunRow) -> bool {
     workspace::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
 }
 
-/// The recommendations of a cycle: in the review's output, or in `insights`, where some reviewers put them.
+/// Returns the recommendations of a cycle: in the review's output, or in `insights`, where some reviewers put them.
 fn recommendations(document: &Document) -> Option<Value> {
     let review = document.phases.review.output.as_ref();
-    let owners = [review, document.insights.as_ref()].into_iter().flatten();
-    owners.filter_map(|owner| owner.get("recommendations")).find(|value| !is_empty(value)).cloned()
+    let sources = [review, document.insights.as_ref()].into_iter().flatten();
+    sources.filter_map(|source| source.get("recommendations")).find(|value| !is_empty(value)).cloned()
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -147,7 +148,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The outputs of the completed phases, from the first on.
+/// Returns the outputs of the completed phases, up to the first that is not completed.
 fn completed(document: &Document) -> Continued {
     let phases = Phase::ALL.into_iter().map(|phase| &document.phases[phase]);
     let completed = phases.take_while(|phase| phase.status == PhaseStatus::Completed);
@@ -155,7 +156,7 @@ fn completed(document: &Document) -> Continued {
     Continued { cycle: document.cycle_id.clone(), outputs }
 }
 
-/// The cycles of a scope, highest number first. Without a scope: all cycles, newest first.
+/// Returns the cycles of a scope, highest number first. Without a scope: all cycles, newest first.
 fn newest_first<'r>(rows: &'r [RunRow], scope: Option<&Scope>) -> Vec<(CycleId, &'r RunRow)> {
     let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
     let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row)));

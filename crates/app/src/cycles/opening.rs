@@ -43,7 +43,7 @@ pub(crate) async fn open(
     by: Author,
     draft: &Draft,
 ) -> Result<CycleId, Failure> {
-    let mut number = highest(store.as_ref(), &draft.scope).await?;
+    let mut number = highest_number(store.as_ref(), &draft.scope).await?;
     loop {
         number += 1;
         if let Some(cycle) = open_as(store, clock, by.clone(), draft, number).await? {
@@ -67,7 +67,7 @@ pub(crate) async fn open_as(
         ));
     }
     let cycle = draft.scope.clone().cycle(number);
-    match runner::open(store, clock, KindOf::<Peer>::STATIC, by, draft.numbered(cycle.clone())).await {
+    match runner::open(store, clock, KindOf::<Peer>::STATIC, by, draft.run_spec(cycle.clone())).await {
         Ok(_) => Ok(Some(cycle)),
         Err(OpenError::Exists(_)) => Ok(None),
         Err(OpenError::StoreSpec(error)) => Err(error.into()),
@@ -75,25 +75,25 @@ pub(crate) async fn open_as(
     }
 }
 
-/// The run of a cycle. Its name is the cycle's key.
+/// Returns the run of a cycle. Its name is the cycle's key.
 pub(crate) fn run_of(cycle: &CycleId) -> RunId {
     RunId::new(cycle.key()).expect("BUG: the key of a cycle is not a run id")
 }
 
 /// Returns the highest number of a scope; 0 if it has no cycle.
-async fn highest(store: &dyn Store, scope: &Scope) -> Result<u64, Failure> {
+async fn highest_number(store: &dyn Store, scope: &Scope) -> Result<u64, Failure> {
     let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
-    Ok(highest_among(runs.iter(), scope))
+    Ok(highest_number_among(runs.iter(), scope))
 }
 
 /// Returns the highest number of a scope among these runs. A run of another protocol with such a name counts as well.
-pub(super) fn highest_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &Scope) -> u64 {
+pub(super) fn highest_number_among<'r>(runs: impl Iterator<Item = &'r RunId>, scope: &Scope) -> u64 {
     let cycles = runs.filter_map(|run| CycleId::from_key(run.as_str()).ok());
     cycles.filter(|cycle| cycle.scope == *scope).map(|cycle| cycle.number).max().unwrap_or(0)
 }
 
 impl Draft {
-    /// The options of its run under this number.
+    /// Returns the options of its run as this cycle.
     pub(crate) fn options(&self, cycle: &CycleId) -> RunOptions {
         RunOptions {
             location: RunLocation::new(run_of(cycle), self.repo_dir.clone()),
@@ -106,7 +106,7 @@ impl Draft {
         }
     }
 
-    fn numbered(&self, cycle: CycleId) -> RunSpec {
+    fn run_spec(&self, cycle: CycleId) -> RunSpec {
         let options = self.options(&cycle);
         let definition = Definition {
             cycle,

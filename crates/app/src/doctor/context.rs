@@ -28,7 +28,7 @@ pub(crate) struct DoctorContext {
 }
 
 impl DoctorContext {
-    /// Fails only if the directory itself does not exist.
+    /// Collects what the checks examine. Fails only if the directory itself does not exist.
     pub(crate) fn find(args: &LocationArgs) -> Result<Self, Failure> {
         let start = match &args.repo {
             Some(path) => path.clone(),

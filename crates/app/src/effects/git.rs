@@ -4,13 +4,13 @@ use runner::{EffectOrder, PerformEffect};
 use serde_json::{Map, Value, json};
 use supervisor::git::{self, RunTrees, WorkChanges};
 
-use super::{fields, left_out, with_causes};
+use super::{fields, skipped_in_rehearsal, with_causes};
 
 fn trees(order: &EffectOrder) -> Result<&RunTrees, String> {
     order.trees.as_ref().ok_or_else(|| "the run has no worktree".to_owned())
 }
 
-/// Lists what the work changes. It changes nothing itself, so there is nothing to find.
+/// Lists what the run has changed. It changes nothing itself, so `find` has nothing to look for.
 #[derive(Debug)]
 pub(super) struct Diff;
 
@@ -26,7 +26,7 @@ impl PerformEffect for Diff {
     }
 }
 
-/// Commits the work as it was built and reviewed. The key is a trailer.
+/// Commits the tree that was built and reviewed. The key of the effect is a trailer of the commit.
 #[derive(Debug)]
 pub(super) struct Commit;
 
@@ -72,7 +72,7 @@ impl PerformEffect for Push {
             return Err("the branch is the base branch, which is never pushed".to_owned());
         }
         if order.rehearsal {
-            return Ok(left_out("push"));
+            return Ok(skipped_in_rehearsal("push"));
         }
         Ok(match trees.push().map_err(|error| with_causes(&error))? {
             git::Push::Done { remote } => pushed(&remote),

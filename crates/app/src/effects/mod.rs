@@ -1,6 +1,7 @@
 //! The effects: merges of all protocols; those of `issue` on git and on a tracker.
 //!
-//! Each looks for its key in the outside world first: a trailer of the commit, a hidden marker in a comment or a pull request.
+//! An effect must happen once although a crash may repeat it. So `find` looks for the key of the effect in the outside
+//! world first: a trailer of the commit, a hidden marker in a comment or a pull request.
 
 mod git;
 mod tracker;
@@ -35,10 +36,10 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Returns the result of an effect that a rehearsal leaves out.
-fn left_out(what: &str) -> Map<String, Value> {
-    let said = format!("a rehearsal leaves out: {what}");
-    fields(serde_json::json!({ "rehearsal": said, "logs": [said] }))
+/// Returns the result of an effect that a rehearsal does not perform.
+fn skipped_in_rehearsal(what: &str) -> Map<String, Value> {
+    let log = format!("a rehearsal leaves out: {what}");
+    fields(serde_json::json!({ "rehearsal": log, "logs": [log] }))
 }
 
 /// Returns an error with its causes in one line.

@@ -1,11 +1,11 @@
-//! The effects on a tracker. The key is a hidden marker in the text.
+//! The effects on a tracker. The key of an effect is a hidden marker in the text that it writes.
 
 use protocol::issue::TrackerSpec;
 use runner::{EffectOrder, PerformEffect};
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use super::{fields, left_out};
+use super::{fields, skipped_in_rehearsal};
 use crate::tracker::{self, NewPullRequest, Tracker};
 
 fn tracker_of(order: &EffectOrder) -> Result<Box<dyn Tracker>, String> {
@@ -41,7 +41,7 @@ impl PerformEffect for Comment {
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         if order.rehearsal {
-            return Ok(left_out("comment"));
+            return Ok(skipped_in_rehearsal("comment"));
         }
         let body = format!("{}\n{}\n", text(order, "body"), marker(order));
         let url = tracker_of(order)?.comment(number(order), &body)?;
@@ -49,7 +49,7 @@ impl PerformEffect for Comment {
     }
 }
 
-/// Opens the pull request. One that the branch has already shows the new commit, and gets the new text.
+/// Opens the pull request. If the branch already has one, replaces its title and body: it shows the new commit anyway.
 #[derive(Debug)]
 pub(super) struct PullRequest;
 
@@ -65,7 +65,7 @@ impl PerformEffect for PullRequest {
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         if order.rehearsal {
-            return Ok(left_out("pull request"));
+            return Ok(skipped_in_rehearsal("pull request"));
         }
         let body = format!("{}\n{}\n", text(order, "body"), marker(order));
         let new = NewPullRequest {
@@ -98,7 +98,7 @@ impl PerformEffect for Close {
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         if order.rehearsal {
-            return Ok(left_out("closing the issue"));
+            return Ok(skipped_in_rehearsal("closing the issue"));
         }
         let tracker = tracker_of(order)?;
         tracker.close(number(order))?;

@@ -175,7 +175,7 @@ fn require_known(roles: &BTreeMap<String, Role>, known: BTreeSet<&str>) -> Resul
         .hint(hint))
 }
 
-/// Refuses other agents for a rehearsal.
+/// Fails if the run is a rehearsal and the command sets other agents for it.
 pub(crate) fn refuse_other_agents(overrides: &Overrides, journal: &Journal) -> Result<(), Failure> {
     let profile = journal.spec.options.profile.as_ref();
     let is_rehearsal = profile.is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -231,9 +231,9 @@ pub(crate) async fn drive(
         Ok(exited) => exited,
         Err(error) => {
             notifier.finish().await;
-            // The engine before may have been killed between its last commit and the removal of the worktrees.
+            // The previous engine may have been killed between its last commit and the removal of the worktrees.
             if had_succeeded && matches!(error, EngineError::Refused(_)) {
-                workspace::worktrees::conclude(&options);
+                workspace::worktrees::clean_up(&options);
             }
             let failure = drive_failure(run, info, error, after_failure);
             let failure = with_resume_hint(run, failure, was_interrupted.get());
@@ -241,10 +241,10 @@ pub(crate) async fn drive(
         }
     };
     inbox::of_ended_run(&run_at).iter().for_each(|item| notifier.notify(item));
-    progress.conclude(store, &run_at, exit);
+    progress.show_result(store, &run_at, exit);
     learnings::add_ended(store, &run_at);
     if exit == EngineExit::Finished(Outcome::Succeeded) {
-        workspace::worktrees::conclude(&options);
+        workspace::worktrees::clean_up(&options);
     }
     notifier.finish().await;
     Ok(exit_code(exit))
@@ -304,9 +304,9 @@ pub(crate) fn check_local_dir(
 
 /// Whether the local directory of the store is the one of that repository.
 pub(crate) fn uses_local_dir_of(store: &AnyStore, repository: &Path) -> Result<bool, Failure> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let local_dir = store.local_dir_beside(repository)?;
-    Ok(real(local_dir.root()) == real(store.local_dir().root()))
+    Ok(canonical(local_dir.root()) == canonical(store.local_dir().root()))
 }
 
 /// Returns the exit code for the result of a run.
@@ -346,12 +346,12 @@ fn with_resume_hint(run: &RunId, mut failure: Failure, was_interrupted: bool) ->
     match failure.code {
         Some(Code::NoServer) => {
             failure.hints.clear();
-            let rest = if was_interrupted {
+            let agents = if was_interrupted {
                 "the interrupt was not recorded, so agents continue"
             } else {
                 "nothing is lost, and agents continue"
             };
-            failure.hint(format_args!("run `callboard resume {run}` when the servers answer; {rest}"))
+            failure.hint(format_args!("run `callboard resume {run}` when the servers answer; {agents}"))
         }
         Some(Code::NoStream) if was_interrupted => {
             failure.hint("the interrupt was not recorded, so agents continue")
@@ -360,7 +360,7 @@ fn with_resume_hint(run: &RunId, mut failure: Failure, was_interrupted: bool) ->
     }
 }
 
-/// One message per Ctrl-C or SIGTERM.
+/// Returns a channel with one message per Ctrl-C or SIGTERM.
 pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     let (sender, receiver) = mpsc::unbounded_channel();
     for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
@@ -399,20 +399,20 @@ fn forced_exit_failure(run: &RunId) -> Failure {
     .hint(format_args!("its agents may be running; run `callboard resume {run}` to adopt them"))
 }
 
-/// Starts an engine in the background and returns after its first commit.
+/// Starts an engine in the background and returns after its first commit. `agent_flags` are passed on to it.
 pub(crate) async fn detach(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     args: &EngineArgs,
-    profiles: Vec<OsString>,
+    agent_flags: Vec<OsString>,
 ) -> Result<Exit, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot determine the path of this program").because(Some(&error))
     })?;
     let mut command = Command::new(program);
     command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&workspace.repo);
-    command.arg("--store").arg(store.local_dir().root()).args(profiles);
+    command.arg("--store").arg(store.local_dir().root()).args(agent_flags);
     if args.exit_when_waiting {
         command.arg("--exit-when-waiting");
     }
@@ -446,10 +446,10 @@ pub(crate) async fn detach(
     }
     let pid = child.id().unwrap_or_default();
     tokio::select! {
-        committed = first_entry_by(&mut watch, pid) => committed?,
+        committed = wait_for_entry_by(&mut watch, pid) => committed?,
         exited = child.wait() => {
             // It may have finished the run already; otherwise its log has the reason.
-            let has_committed = entries_by(&store.entries(run, before).await?, pid)?;
+            let has_committed = has_entry_by(&store.entries(run, before).await?, pid)?;
             if !has_committed {
                 return Err(exited_at_start(run, &log, exited.ok().and_then(|status| status.code())));
             }
@@ -485,8 +485,8 @@ fn exited_at_start(run: &RunId, log: &Path, code: Option<i32>) -> Failure {
 }
 
 /// Waits until the engine with this pid has committed an entry.
-async fn first_entry_by(watch: &mut store::Watch, engine: u32) -> Result<(), Failure> {
-    while !entries_by(&watch.next().await?, engine)? {}
+async fn wait_for_entry_by(watch: &mut store::Watch, engine: u32) -> Result<(), Failure> {
+    while !has_entry_by(&watch.next().await?, engine)? {}
     Ok(())
 }
 
@@ -497,7 +497,7 @@ struct EntryAuthor {
 }
 
 /// Whether any of the entries is by the engine with this pid.
-fn entries_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
+fn has_entry_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
     for entry in entries {
         let entry: EntryAuthor =
             serde_json::from_str(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;

@@ -1,4 +1,4 @@
-//! `[notify]`: tells a command of the user about every new item of the inbox, once.
+//! `[notify]`: runs a command of the user once for every new item of the inbox.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
@@ -24,8 +24,8 @@ pub(crate) struct Notifier {
     /// Empty if none is configured.
     command: Vec<String>,
     repo: PathBuf,
-    /// Has one file per item that the command was told about.
-    told: PathBuf,
+    /// The directory with one file per item for which the command was started.
+    notified_dir: PathBuf,
     /// The commands that have not ended.
     running: JoinSet<()>,
 }
@@ -41,7 +41,7 @@ impl Notifier {
         Self {
             command: workspace.config.notify.clone().map(|command| command.value).unwrap_or_default(),
             repo: workspace.repo.clone(),
-            told: store.local_dir().root().join("notified"),
+            notified_dir: store.local_dir().root().join("notified"),
             running: JoinSet::new(),
         }
     }
@@ -75,10 +75,11 @@ impl Notifier {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
-        // A killed engine ends no group. It has one thread, which lives as long as the engine.
+        // A killed engine cannot kill the group, so the kernel kills the command. It does so when the thread that
+        // started the command ends; the engine has only one thread.
         supervisor::die_with_parent(command.as_std_mut());
         let mut child = command.spawn()?;
-        let group = Group::of(&child);
+        let group = ProcessGroup::of(&child);
         self.running.spawn(async move {
             if tokio::time::timeout(TIMEOUT, child.wait()).await.is_ok() {
                 group.forget();
@@ -87,10 +88,10 @@ impl Notifier {
         Ok(())
     }
 
-    /// Writes the file of an item; `None` if there is one. It is written before the command starts: after a crash in
-    /// between, the command is not told, instead of twice.
+    /// Writes the file of an item; `None` if it exists. It is written before the command starts, so that a crash in
+    /// between loses a notification instead of repeating it.
     fn claim(&self, item: &InboxItem) -> io::Result<Option<PathBuf>> {
-        let directory = self.told.join(item.run.as_str());
+        let directory = self.notified_dir.join(item.run.as_str());
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let name = match (item.id.split_once('/'), item.since) {
             (Some((_, name)), _) => name.to_owned(),
@@ -106,22 +107,22 @@ impl Notifier {
     }
 }
 
-/// The processes of a command. They are killed when it is dropped: after the timeout, or with the engine.
-struct Group(Option<Pid>);
+/// The processes of a command. They are killed when this is dropped: after the timeout, or when the engine exits.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         Self(pid.and_then(Pid::from_raw))
     }
 
-    /// Leaves the group alone: its first process has ended, and the id may belong to another one.
+    /// Does not kill the group: its first process has ended, so its id may belong to another group.
     fn forget(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             // It may have ended by itself.
@@ -140,7 +141,7 @@ fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// Shows an engine's notices, and notifies about its questions.
+/// Shows an engine's notices, and starts the `[notify]` command for its questions.
 #[derive(Debug)]
 pub(crate) struct EngineObserver {
     pub(crate) progress: Progress,

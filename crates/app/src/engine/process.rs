@@ -11,15 +11,15 @@ use crate::failure::{Exit, Failure};
 /// How often to read the lease of an engine on another host: nothing signals that a lease has expired.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The engine of a run.
+/// The process that is the engine of a run.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct EngineProcess {
     pub(crate) holder: EngineHolder,
     /// `None` if the engine is on another host, whose processes cannot be watched.
     process_end: Option<ProcessEnd>,
 }
 
-impl Engine {
+impl EngineProcess {
     /// Returns the engine of the run. A command that holds the lock for one request is not an engine.
     pub(crate) async fn of(store: &AnyStore, run: &RunId) -> Result<Option<Self>, Failure> {
         let read = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
@@ -57,7 +57,7 @@ fn is_engine(holder: &EngineHolder) -> bool {
 }
 
 /// Names a process, with its host if it is not this one.
-pub(crate) fn process(pid: u32, host: Option<&str>) -> String {
+pub(crate) fn process_name(pid: u32, host: Option<&str>) -> String {
     match host {
         None => format!("process {pid}"),
         Some(host) => format!("process {pid} on `{host}`"),

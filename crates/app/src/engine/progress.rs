@@ -34,7 +34,7 @@ pub(crate) struct Progress {
 
 /// A change of the run's engine, which is another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EngineNews {
+pub(crate) enum EngineChange {
     Running {
         pid: u32,
         /// Its host, if it is not this one.
@@ -92,7 +92,7 @@ impl Progress {
     }
 
     /// Shows a change of the run's engine.
-    pub(crate) fn engine(&self, engine: &EngineNews, mode: WatchMode) {
+    pub(crate) fn show_engine(&self, engine: &EngineChange, mode: WatchMode) {
         match self.format {
             Format::Json => output::json(&events::engine(&self.run, engine)),
             Format::Live(_) | Format::Plain => self.print(&lines::engine(&self.run, engine, mode)),
@@ -100,7 +100,7 @@ impl Progress {
     }
 
     /// Shows the state of the run when the command began to watch it.
-    pub(crate) fn snapshot(&self, run_at: &RunAtRevision) {
+    pub(crate) fn show_snapshot(&self, run_at: &RunAtRevision) {
         let summary = run_at.summary();
         match self.format {
             Format::Json => output::json(&events::snapshot(&self.run, &summary, run_at.revision)),
@@ -116,7 +116,7 @@ impl Progress {
     }
 
     /// Shows an attempt that was running before the command began to watch.
-    pub(crate) fn running(
+    pub(crate) fn show_running(
         &mut self,
         attempt: &AttemptId,
         elapsed: Duration,
@@ -141,7 +141,7 @@ impl Progress {
     }
 
     /// Shows what a person is asked, and what to type.
-    fn question(&self, item: &InboxItem) {
+    fn show_question(&self, item: &InboxItem) {
         match self.format {
             Format::Json => output::json(&events::question(item)),
             Format::Live(_) | Format::Plain => {
@@ -152,7 +152,7 @@ impl Progress {
     }
 
     /// Shows an attempt on another host, which this engine leaves alone.
-    fn remote(&self, attempt: &AttemptId, host: &str) {
+    fn show_remote(&self, attempt: &AttemptId, host: &str) {
         match self.format {
             Format::Json => output::json(&events::remote(&self.run, attempt, host)),
             Format::Live(_) | Format::Plain => {
@@ -162,7 +162,7 @@ impl Progress {
     }
 
     /// Prints the result of the run, its duration, unfinished steps, and the next command.
-    pub(crate) fn conclude(&mut self, store: &AnyStore, run_at: &RunAtRevision, exit: EngineExit) {
+    pub(crate) fn show_result(&mut self, store: &AnyStore, run_at: &RunAtRevision, exit: EngineExit) {
         let (summary, machine) = (run_at.summary(), run_at.machine());
         let remote = hosts::remote(store, &run_at.state);
         if matches!(self.format, Format::Json) {
@@ -307,7 +307,7 @@ impl Observer for Progress {
                 }
             }
             Notice::Question { spec, machine, step, turn } => {
-                self.question(&InboxItem::question(spec, machine, step, turn));
+                self.show_question(&InboxItem::question(spec, machine, step, turn));
             }
             Notice::NoAnswer { step, turn, path, reason } => {
                 let question = format!("{}/{step}#{turn}", self.run);
@@ -322,7 +322,7 @@ impl Observer for Progress {
             }
             Notice::Remote { attempts } => {
                 for (attempt, host) in attempts {
-                    self.remote(attempt, host);
+                    self.show_remote(attempt, host);
                 }
             }
             Notice::Output { attempt, stdout } => {

@@ -1,4 +1,4 @@
-//! Starts a run: the flags that every starting command has, and the way from a definition to a running engine.
+//! Starts a run: the flags that every starting command has, and how a definition becomes a run with an engine.
 
 use protocol::{Kind, RunId, RunLocation, StepId};
 use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
@@ -42,7 +42,7 @@ pub(crate) struct NewRun<'a, D> {
     pub(crate) worktrees: Option<WorktreeOptions>,
     /// The steps that a script can name.
     pub(crate) script_steps: ScriptSteps,
-    /// The steps that need an adapter, each with its agent. Steps that appear later are named by an example.
+    /// The steps that need an adapter, each with its agent. Steps that the run creates later are named by an example.
     pub(crate) agents: Vec<(StepId, String)>,
     /// Move files aside that other programs wrote where the views go.
     pub(crate) replace: bool,

@@ -8,8 +8,8 @@ use runner::{EngineExit, Notice, Observer as _, RunAtRevision};
 use store::StoredEntry;
 
 use crate::engine;
-use crate::engine::process::{Engine, POLL_INTERVAL};
-use crate::engine::progress::{EngineNews, Progress, WatchMode};
+use crate::engine::process::{EngineProcess, POLL_INTERVAL};
+use crate::engine::progress::{EngineChange, Progress, WatchMode};
 use crate::failure::{Exit, Failure};
 use crate::query::RunHandle;
 use crate::query::hosts;
@@ -23,9 +23,9 @@ pub(crate) struct Watcher<'a> {
     run_at: RunAtRevision,
     progress: Progress,
     /// The current engine.
-    engine: Option<Engine>,
-    /// The last news about the engine that was shown.
-    shown: Option<EngineNews>,
+    engine: Option<EngineProcess>,
+    /// The last change of the engine that was shown.
+    last_shown: Option<EngineChange>,
     /// When the engine was first not found.
     missing_since: Option<Instant>,
     mode: WatchMode,
@@ -58,7 +58,7 @@ impl<'a> Watcher<'a> {
             run_at,
             progress,
             engine: None,
-            shown: None,
+            last_shown: None,
             missing_since: None,
             mode: WatchMode::Observe,
             was_stopped,
@@ -67,21 +67,21 @@ impl<'a> Watcher<'a> {
 
     /// Watches until the run is stopped or finished.
     pub(crate) async fn finish(self) -> Result<Exit, Failure> {
-        let exit = self.until(Until::RunStops).await?;
+        let exit = self.watch_until(Until::RunStops).await?;
         Ok(exit.unwrap_or(Exit::Interrupted))
     }
 
     /// Watches until the run is stopped or finished, or has no engine. Returns `None` in the last case.
     pub(crate) async fn until_free(mut self) -> Result<Option<Exit>, Failure> {
         self.mode = WatchMode::TakeOver;
-        self.until(Until::RunStopsOrHasNoEngine).await
+        self.watch_until(Until::RunStopsOrHasNoEngine).await
     }
 
-    async fn until(mut self, until: Until) -> Result<Option<Exit>, Failure> {
+    async fn watch_until(mut self, until: Until) -> Result<Option<Exit>, Failure> {
         let end = self.watch(until).await;
         self.progress.clear();
         match end? {
-            WatchEnd::RunStopped(exit) => self.conclude(exit).await.map(Some),
+            WatchEnd::RunStopped(exit) => self.show_result(exit).await.map(Some),
             WatchEnd::Interrupted => Ok(Some(Exit::Interrupted)),
             WatchEnd::NoEngine => Ok(None),
         }
@@ -91,29 +91,31 @@ impl<'a> Watcher<'a> {
         let mut interrupts = engine::interrupts()?;
         // Begin to watch before reading, so that no commit in between is missed.
         let mut journal = self.handle.store.watch(&self.handle.run, self.run_at.revision).await?;
-        self.progress.snapshot(&self.run_at);
+        self.progress.show_snapshot(&self.run_at);
         if let Some(exit) = self.exit(until) {
             return Ok(WatchEnd::RunStopped(exit));
         }
-        let mut has_engine = self.find_engine(EngineNews::Missing).await?;
+        let mut has_engine = self.find_engine(EngineChange::Missing).await?;
         self.show_running().await?;
         while has_engine || until == Until::RunStops {
             tokio::select! {
                 entries = journal.next() => {
                     for stored in entries? {
-                        self.show(&stored)?;
+                        self.show_entry(&stored)?;
                     }
                     if let Some(exit) = self.exit(until) {
                         return Ok(WatchEnd::RunStopped(exit));
                     }
                     if self.engine.is_none() {
-                        has_engine = self.find_engine(EngineNews::Missing).await?;
+                        has_engine = self.find_engine(EngineChange::Missing).await?;
                     }
                 }
-                lost = gone(self.engine.as_ref(), self.handle) => has_engine = self.lose_engine(lost?).await?,
+                lost = wait_until_gone(self.engine.as_ref(), self.handle) => {
+                    has_engine = self.lose_engine(lost?).await?;
+                }
                 // An engine that lost its lease in an outage takes it again, and may not commit for hours.
                 () = tokio::time::sleep(POLL_INTERVAL), if self.engine.is_none() && self.handle.store.is_shared() => {
-                    has_engine = self.find_engine(EngineNews::Missing).await?;
+                    has_engine = self.find_engine(EngineChange::Missing).await?;
                 }
                 _ = interrupts.recv() => return Ok(WatchEnd::Interrupted),
             }
@@ -127,7 +129,8 @@ impl<'a> Watcher<'a> {
         self.run_at.engine_exit().filter(|_| until == Until::RunStops || !self.was_stopped)
     }
 
-    fn show(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
+    /// Applies an entry to the run and shows it.
+    fn show_entry(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
         let state = &mut self.run_at.state;
         let entry = Entry::decode(&stored.body).and_then(|entry| state.fold(&entry).map(|()| entry));
         let entry = entry.map_err(|error| {
@@ -152,7 +155,7 @@ impl<'a> Watcher<'a> {
             }
         }
         // An entry of another engine: the one we know is gone or about to exit.
-        let is_another = |Engine { holder, .. }: &Engine| match &entry.by {
+        let is_another = |EngineProcess { holder, .. }: &EngineProcess| match &entry.by {
             Author::Engine { pid, host, .. } => (*pid, host) != (holder.pid, &holder.host),
             Author::Person { .. } | Author::Client { .. } => false,
         };
@@ -160,24 +163,25 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Reads the engine, shows news about it, and returns whether there is one.
-    async fn find_engine(&mut self, otherwise: EngineNews) -> Result<bool, Failure> {
-        self.engine = Engine::of(&self.handle.store, &self.handle.run).await?;
-        let running = |engine: &Engine| EngineNews::Running { pid: engine.holder.pid, host: engine.host() };
+    /// Reads the engine, shows its change, and returns whether there is one. Shows `if_none` if there is none.
+    async fn find_engine(&mut self, if_none: EngineChange) -> Result<bool, Failure> {
+        self.engine = EngineProcess::of(&self.handle.store, &self.handle.run).await?;
+        let running =
+            |engine: &EngineProcess| EngineChange::Running { pid: engine.holder.pid, host: engine.host() };
         match self.engine.as_ref().map(running) {
-            Some(news) => {
+            Some(change) => {
                 self.missing_since = None;
-                self.show_engine(news);
+                self.show_engine(change);
             }
-            None if otherwise == EngineNews::Missing && self.may_return() => {}
-            None => self.show_engine(otherwise),
+            None if if_none == EngineChange::Missing && self.record_missing() => {}
+            None => self.show_engine(if_none),
         }
         Ok(self.engine.is_some())
     }
 
-    /// Whether a missing engine may hold its lease again soon. After an outage the servers may report no lease at first.
-    /// Not so for a local lock, nor for a command that is about to take the lease itself.
-    fn may_return(&mut self) -> bool {
+    /// Records that the engine is missing, and returns whether it may hold its lease again soon: after an outage the
+    /// servers may report no lease at first. A local lock does not come back. A command that takes over does not wait.
+    fn record_missing(&mut self) -> bool {
         let since = *self.missing_since.get_or_insert_with(Instant::now);
         self.handle.store.is_shared() && self.mode == WatchMode::Observe && since.elapsed() < MISSING_AFTER
     }
@@ -190,18 +194,21 @@ impl<'a> Watcher<'a> {
         if newest.revision > self.run_at.revision && newest.engine_exit().is_some() {
             return Ok(true);
         }
-        self.find_engine(EngineNews::Gone { pid, host }).await
+        self.find_engine(EngineChange::Gone { pid, host }).await
     }
 
-    /// Shows news about the engine once: requests may be committed while there is none.
-    fn show_engine(&mut self, news: EngineNews) {
-        let is_absent = |news: &EngineNews| matches!(news, EngineNews::Missing | EngineNews::Gone { .. });
-        let is_known =
-            self.shown.as_ref().is_some_and(|shown| *shown == news || (is_absent(shown) && is_absent(&news)));
+    /// Shows a change of the engine, and its absence only once: requests may be committed while there is none.
+    fn show_engine(&mut self, change: EngineChange) {
+        let is_absent =
+            |change: &EngineChange| matches!(change, EngineChange::Missing | EngineChange::Gone { .. });
+        let is_known = self
+            .last_shown
+            .as_ref()
+            .is_some_and(|last| *last == change || (is_absent(last) && is_absent(&change)));
         if !is_known {
-            self.progress.engine(&news, self.mode);
+            self.progress.show_engine(&change, self.mode);
         }
-        self.shown = Some(news);
+        self.last_shown = Some(change);
     }
 
     async fn show_running(&mut self) -> Result<(), Failure> {
@@ -211,20 +218,23 @@ impl<'a> Watcher<'a> {
             let started = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.began);
             let host = hosts::of(&self.handle.store, &self.run_at.state, &attempt);
             let stdout = self.handle.dir(&attempt).stdout();
-            self.progress.running(&attempt, now.since(started), host, stdout);
+            self.progress.show_running(&attempt, now.since(started), host, stdout);
         }
         Ok(())
     }
 
-    async fn conclude(mut self, exit: EngineExit) -> Result<Exit, Failure> {
+    async fn show_result(mut self, exit: EngineExit) -> Result<Exit, Failure> {
         let run_at = self.handle.run_at(Some(self.run_at.revision)).await?;
-        self.progress.conclude(&self.handle.store, &run_at, exit);
+        self.progress.show_result(&self.handle.store, &run_at, exit);
         Ok(engine::exit_code(exit))
     }
 }
 
 /// Waits until the engine is gone. Never returns if there is none.
-async fn gone(engine: Option<&Engine>, handle: &RunHandle) -> Result<(u32, Option<String>), Failure> {
+async fn wait_until_gone(
+    engine: Option<&EngineProcess>,
+    handle: &RunHandle,
+) -> Result<(u32, Option<String>), Failure> {
     let Some(engine) = engine else { return std::future::pending().await };
     engine.wait_until_gone(&handle.store, &handle.run).await?;
     Ok((engine.holder.pid, engine.host()))

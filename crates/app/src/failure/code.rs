@@ -8,29 +8,49 @@ use std::fmt;
 /// An error that `callboard explain` describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
+    /// Another engine holds the lock of the run.
     Held,
+    /// The store was removed or replaced.
     Gone,
+    /// The store or the journal of a run is damaged.
     Damaged,
+    /// The store would be on a network file system.
     Network,
+    /// The store's directory belongs to another user or is tracked by git.
     NotOurs,
+    /// A newer version has written the store or a run.
     Newer,
+    /// No command is configured for an agent.
     NoAdapter,
+    /// The program of an agent was not found.
     NoProgram,
     BadWorkflow,
     BadConfiguration,
+    /// No run matches the name, or several do.
     NoSuchRun,
+    /// An agent tried to control its own run.
     FromInside,
+    /// The status of the run does not allow the request.
     Refused,
+    /// A newer engine has replaced this one.
     Fenced,
     DiskFull,
+    /// A resource limit of the machine is reached.
     Shortage,
+    /// Another program changed a view.
     ViewSetAside,
     Bug,
+    /// The document of a run was changed outside callboard.
     Corrupted,
+    /// The document has changed since it was read.
     SequenceConflict,
+    /// The writer may not change this part of the document.
     NotYours,
+    /// The change would break the rules of the document.
     BreaksRules,
+    /// The NATS servers cannot be used.
     NoServer,
+    /// A stream or bucket of the store is gone.
     NoStream,
 }
 
@@ -69,7 +89,7 @@ impl Code {
         Self::NoStream,
     ];
 
-    fn entry(self) -> (&'static str, &'static str) {
+    fn name_and_page(self) -> (&'static str, &'static str) {
         match self {
             Self::Held => page!("E001"),
             Self::Gone => page!("E002"),
@@ -100,12 +120,12 @@ impl Code {
 
     /// Returns the code as text: `E004`.
     pub(crate) fn name(self) -> &'static str {
-        self.entry().0
+        self.name_and_page().0
     }
 
     /// Returns the page, in Markdown.
     pub(crate) fn page(self) -> &'static str {
-        self.entry().1
+        self.name_and_page().1
     }
 
     /// Returns the first line of the page, without its code.

@@ -64,8 +64,8 @@ fn an_unresolved_host_name_is_not_a_resource_limit() {
         doing: "connect to",
         source,
     };
-    let kindless = io::Error::from(io::Error::from(rustix::io::Errno::MFILE).kind());
-    assert_eq!(Failure::from(server(Box::new(kindless))).code, Some(Code::NoServer));
+    let without_errno = io::Error::from(io::Error::from(rustix::io::Errno::MFILE).kind());
+    assert_eq!(Failure::from(server(Box::new(without_errno))).code, Some(Code::NoServer));
 }
 
 #[test]

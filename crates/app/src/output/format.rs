@@ -30,8 +30,8 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// Formats a number with its noun: "1 run", "2 runs".
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+pub(crate) fn count(number: usize, singular: &str, plural: &str) -> String {
+    format!("{number} {}", if number == 1 { singular } else { plural })
 }
 
 /// Quotes a path as one word of a shell command.

@@ -101,8 +101,8 @@ fn write_line(line: &str) -> io::Result<()> {
 }
 
 /// Prints that the store is waiting for a server, or that a setting of a server differs.
-pub(crate) fn store_waiting(news: &store::NatsNotice) {
-    note(news);
+pub(crate) fn store_waiting(notice: &store::NatsNotice) {
+    note(notice);
 }
 
 /// Prints a note to stderr.

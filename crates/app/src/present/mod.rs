@@ -32,15 +32,15 @@ pub(crate) fn step(run: &RunId, machine: &dyn Machine, name: &str) -> Result<Ste
     if let Some(found) = steps.iter().find(|step| step.as_str() == name) {
         return Ok(found.clone());
     }
-    // One that is listed only while it is open, such as a question.
+    // Some steps are listed only while they are open, such as a question.
     if let Some(found) = StepId::new(name).ok().filter(|step| machine.has_step(step)) {
         return Ok(found);
     }
-    let (one, many) = machine.kind().info().step;
-    let failure = Failure::usage(format_args!("run `{run}` has no {one} `{name}`"));
+    let (singular, plural) = machine.kind().info().step;
+    let failure = Failure::usage(format_args!("run `{run}` has no {singular} `{name}`"));
     Err(match protocol::closest(name, steps.iter().map(StepId::as_str)) {
         Some(meant) => failure.hint(format_args!("did you mean `{meant}`?")),
-        None => failure.hint(format_args!("run `callboard show {run}` to list its {many}")),
+        None => failure.hint(format_args!("run `callboard show {run}` to list its {plural}")),
     })
 }
 

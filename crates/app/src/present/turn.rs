@@ -1,23 +1,23 @@
-//! What the turns of a step are called: an attempt of its agent, its checks, its conditions.
+//! The names of attempts, checks and conditions in messages.
 
 use protocol::entry::{Author, Entry};
 use protocol::run::Change;
 use protocol::{AttemptId, Kind, StepKind};
 
-/// Returns whether the turn runs the checks of a step on which an agent works, too.
-pub(crate) fn is_checks(kind: &dyn Kind, of: StepKind) -> bool {
-    kind.info().checks_follow && of == StepKind::Command
+/// Whether a turn of this kind runs the checks of a step whose work an agent does in another turn.
+pub(crate) fn is_checks(kind: &dyn Kind, step_kind: StepKind) -> bool {
+    kind.info().checks_follow && step_kind == StepKind::Command
 }
 
 /// Returns the name of an attempt: `code#1.1`, or `checks of code (code#2.1)`.
-pub(crate) fn attempt(kind: &dyn Kind, attempt: &AttemptId, of: StepKind) -> String {
-    match is_checks(kind, of) {
+pub(crate) fn attempt(kind: &dyn Kind, attempt: &AttemptId, step_kind: StepKind) -> String {
+    match is_checks(kind, step_kind) {
         true => format!("checks of {} ({attempt})", attempt.step),
         false => attempt.to_string(),
     }
 }
 
-/// Returns the attempt that the entry ends, and what worked in its turn.
+/// Returns the attempt that the entry ends, and whether an agent, a command or the engine did its work.
 pub(crate) fn ended(entry: &Entry) -> Option<(&AttemptId, StepKind)> {
     entry.changes.iter().find_map(|change| match change {
         Change::Ended { attempt, kind, .. } => Some((attempt, *kind)),
@@ -33,9 +33,9 @@ pub(crate) fn ended(entry: &Entry) -> Option<(&AttemptId, StepKind)> {
     })
 }
 
-/// Returns the conditions that the entry says to hold. A person may have answered for them instead.
-pub(crate) fn fulfilled(entry: &Entry) -> Option<&[String]> {
-    let by_file = match entry.by {
+/// Returns the conditions that the engine found to be true. `None` if a person has answered instead.
+pub(crate) fn fulfilled_conditions(entry: &Entry) -> Option<&[String]> {
+    let is_by_engine = match entry.by {
         Author::Engine { .. } => true,
         Author::Person { .. } | Author::Client { .. } => false,
     };
@@ -43,7 +43,7 @@ pub(crate) fn fulfilled(entry: &Entry) -> Option<&[String]> {
         Change::Answered { conditions, .. } => Some(conditions.as_slice()),
         _ => None,
     });
-    answered.filter(|conditions| by_file && !conditions.is_empty())
+    answered.filter(|conditions| is_by_engine && !conditions.is_empty())
 }
 
 /// Returns ``condition `ci` ``, or ``conditions `ci` and `legal` ``.
@@ -54,6 +54,6 @@ pub(crate) fn conditions(names: &[String]) -> String {
 }
 
 /// Returns ``condition `ci` holds``, or ``conditions `ci` and `legal` hold``.
-pub(crate) fn hold(names: &[String]) -> String {
+pub(crate) fn conditions_hold(names: &[String]) -> String {
     format!("{} {}", conditions(names), if names.len() == 1 { "holds" } else { "hold" })
 }

@@ -20,12 +20,12 @@ const MAX_LINES: usize = 20;
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptIo {
     pub(crate) id: AttemptId,
-    /// What worked in its turn.
+    /// Whether an agent, a command, a person or the engine did the work.
     #[serde(skip_serializing_if = "StepKind::is_agent")]
     pub(crate) kind: StepKind,
     #[serde(flatten)]
     pub(crate) files: AttemptFiles,
-    /// `None` if no agent works in this turn, or the files are on another host.
+    /// `None` if no agent did the work, or the files are on another host.
     pub(crate) prompt: Option<FileText>,
     pub(crate) report: AttemptReport,
 }
@@ -69,7 +69,7 @@ pub(crate) enum AttemptReport {
     },
     /// No accepted report, and its directory was removed.
     Gone,
-    /// The engine itself worked in this turn and has no report.
+    /// The engine itself did the work and has no report.
     None,
     /// No accepted report, and its output is on another host.
     Remote,
@@ -91,7 +91,9 @@ impl AttemptIo {
     ) -> Self {
         let (prompt, report) = match kind {
             StepKind::Agent => (Some(beginning(&dir.prompt())), report_of(dir, expected, report)),
-            StepKind::Command | StepKind::Effect | StepKind::Person => (None, own_report(dir, kind, report)),
+            StepKind::Command | StepKind::Effect | StepKind::Person => {
+                (None, report_without_agent(dir, kind, report))
+            }
         };
         Self {
             id: attempt.clone(),
@@ -122,8 +124,8 @@ impl AttemptIo {
     }
 }
 
-/// Returns the report of a turn in which no agent works.
-fn own_report(dir: &AttemptDir, kind: StepKind, report: Option<&Report>) -> AttemptReport {
+/// Returns the report of an attempt whose work no agent did.
+fn report_without_agent(dir: &AttemptDir, kind: StepKind, report: Option<&Report>) -> AttemptReport {
     let by = if kind == StepKind::Command { "its checks" } else { "the engine" };
     match report {
         Some(report) => AttemptReport::Accepted { from: by.to_owned(), report: Box::new(report.clone()) },

@@ -47,7 +47,7 @@ pub(crate) async fn mark_slow(
     steps: &mut BTreeMap<StepId, StepActivity>,
 ) -> Result<(), Failure> {
     let running = steps.iter_mut().filter_map(|(step, activity)| match activity {
-        // A young attempt cannot be slow; most calls end here.
+        // An attempt shorter than the margin cannot be slow; most calls end here.
         StepActivity::Running { since, slow, kind, .. } if now.since(*since) >= MARGIN => {
             Some((step, (*since, slow, *kind)))
         }
@@ -73,12 +73,12 @@ pub(crate) async fn mark_slow(
     Ok(())
 }
 
-/// How long attempts of a step took, and what worked in their turns: checks say nothing about the work of an agent.
+/// How long attempts of a step took, and their kind: the duration of checks says nothing about that of an agent.
 type Samples = BTreeMap<StepId, (StepKind, Vec<Duration>)>;
 
-fn add_sample(samples: &mut Samples, step: &StepId, of: StepKind, took: Option<Duration>) {
+fn add_sample(samples: &mut Samples, step: &StepId, step_kind: StepKind, took: Option<Duration>) {
     if let (Some((kind, samples)), Some(took)) = (samples.get_mut(step), took)
-        && *kind == of
+        && *kind == step_kind
         && samples.len() < MAX_SAMPLES
     {
         samples.push(took);
@@ -106,9 +106,9 @@ async fn add_other_runs(
             // Skip a run that another version has written.
             let Ok(entry) = Entry::decode(&stored.body) else { break };
             if entry.at <= now
-                && let Some((step, of, took)) = reported(&entry)
+                && let Some((step, kind, took)) = reported(&entry)
             {
-                add_sample(samples, &step, of, Some(took));
+                add_sample(samples, &step, kind, Some(took));
             }
         }
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_slow_after_twice_the_baseline_and_five_more_seconds() {
+    fn an_attempt_is_slow_after_twice_the_baseline_and_at_least_five_more_seconds() {
         let minutes = seconds(&[60, 60, 60, 60]);
         assert!(compare(Duration::from_secs(119), &minutes).is_none());
         assert!(compare(Duration::from_secs(120), &minutes).is_some());

@@ -27,7 +27,7 @@ impl Difference {
 pub(crate) struct Pointer(pub(crate) Vec<String>);
 
 impl Pointer {
-    fn to(&self, key: impl ToString) -> Self {
+    fn child(&self, key: impl ToString) -> Self {
         Self(self.0.iter().cloned().chain([key.to_string()]).collect())
     }
 }
@@ -51,13 +51,14 @@ fn compare(at: &Pointer, old: &Value, new: &Value, found: &mut Vec<Difference>) 
         (Value::Object(old), Value::Object(new)) => {
             for (key, old) in old {
                 match new.get(key) {
-                    Some(new) => compare(&at.to(key), old, new, found),
-                    None => found.push(Difference::Remove { path: at.to(key), old: old.clone() }),
+                    Some(new) => compare(&at.child(key), old, new, found),
+                    None => found.push(Difference::Remove { path: at.child(key), old: old.clone() }),
                 }
             }
             let added = new.iter().filter(|(key, _)| !old.contains_key(*key));
-            found
-                .extend(added.map(|(key, value)| Difference::Add { path: at.to(key), value: value.clone() }));
+            found.extend(
+                added.map(|(key, value)| Difference::Add { path: at.child(key), value: value.clone() }),
+            );
         }
         (Value::Array(old), Value::Array(new)) => compare_lists(at, old, new, found),
         _ if old == new => {}
@@ -73,14 +74,14 @@ fn compare_lists(at: &Pointer, old: &[Value], new: &[Value], found: &mut Vec<Dif
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
     let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
     for (index, (old, new)) in old.iter().zip(new).enumerate() {
-        compare(&at.to(begin + index), old, new, found);
+        compare(&at.child(begin + index), old, new, found);
     }
     // From the back, so that the indexes of later removals stay valid.
     for index in (new.len()..old.len()).rev() {
-        found.push(Difference::Remove { path: at.to(begin + index), old: old[index].clone() });
+        found.push(Difference::Remove { path: at.child(begin + index), old: old[index].clone() });
     }
     for (index, value) in new.iter().enumerate().skip(old.len()) {
-        found.push(Difference::Add { path: at.to(begin + index), value: value.clone() });
+        found.push(Difference::Add { path: at.child(begin + index), value: value.clone() });
     }
 }
 

@@ -35,13 +35,13 @@ pub(crate) fn input(kind: &dyn Kind, entry: &Entry) -> String {
         Input::Recovered { source } => source.to_string(),
         Input::Fact { fact, evidence } => match fact {
             Fact::Ended { attempt, .. } => {
-                let of = turn::ended(entry).map_or(StepKind::Agent, |(_, of)| of);
-                format!("{} ended", turn::attempt(kind, attempt, of))
+                let step_kind = turn::ended(entry).map_or(StepKind::Agent, |(_, step_kind)| step_kind);
+                format!("{} ended", turn::attempt(kind, attempt, step_kind))
             }
             Fact::BackoffElapsed { attempt } => format!("back-off elapsed, retrying `{}`", attempt.step),
             Fact::Answered { step, turn, .. } => {
-                if let Some(conditions) = turn::fulfilled(entry) {
-                    return format!("{} for {step}#{turn}", turn::hold(conditions));
+                if let Some(conditions) = turn::fulfilled_conditions(entry) {
+                    return format!("{} for {step}#{turn}", turn::conditions_hold(conditions));
                 }
                 let answer = evidence.as_deref().and_then(|evidence| evidence.answer.as_ref());
                 let answer = answer.map(|answer| format!(": {}", output::single_line(&answer.to_string())));
@@ -64,7 +64,9 @@ fn request_text(kind: &dyn Kind, request: &Request) -> String {
         Request::Retry { step: None } => "retry".to_owned(),
         Request::Retry { step: Some(step) } => format!("retry {step}"),
         Request::Skip { step } => format!("skip {step}"),
-        Request::Protocol(own) => kind.request_text(own).unwrap_or_else(|| "unknown request".to_owned()),
+        Request::Protocol(request) => {
+            kind.request_text(request).unwrap_or_else(|| "unknown request".to_owned())
+        }
     }
 }
 
@@ -78,10 +80,10 @@ pub(crate) fn verdict(kind: &dyn Kind, entry: &Entry) -> Option<String> {
         | Fact::BackoffElapsed { .. } => return None,
     };
     let report = evidence.as_deref().and_then(|evidence| evidence.report.as_ref());
-    if turn::fulfilled(entry).is_some() {
+    if turn::fulfilled_conditions(entry).is_some() {
         return None;
     }
-    if turn::ended(entry).is_some_and(|(_, of)| turn::is_checks(kind, of)) {
+    if turn::ended(entry).is_some_and(|(_, step_kind)| turn::is_checks(kind, step_kind)) {
         let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
         let results: Vec<_> = results.iter().map(CheckResult::summary).collect();
         return Some(output::single_line(&results.join(", ")));

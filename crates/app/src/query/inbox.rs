@@ -20,7 +20,7 @@ pub(crate) struct InboxItem {
     pub(crate) repo_dir: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) step: Option<StepId>,
-    /// Unknown to an engine that finds the question open.
+    /// `None` if an engine reports the question: it does not know since when it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<Stamp>,
     pub(crate) question: String,

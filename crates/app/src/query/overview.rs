@@ -13,7 +13,7 @@ use supervisor::{AttemptDir, ShimStatus};
 
 use super::gates::{self, Gate};
 use super::last_error::{self, LastError};
-use super::steps::{self, AttemptTrace, StepActivity};
+use super::steps::{self, AttemptPresence, StepActivity};
 use super::{RunHandle, baseline, hosts, last_output};
 use crate::failure::Failure;
 use crate::present::run_status::EnginePresence;
@@ -102,12 +102,12 @@ impl RunOverview {
             Some(_) => past_engine(&run_at, &history),
         };
         let has_engine = !matches!(engine, EngineStatus::Missing);
-        let trace = |attempt: &_| match hosts::of(&handle.store, &run_at.state, attempt) {
-            Some(host) => AttemptTrace::Remote { host: host.to_owned() },
-            None if at.is_none() && has_ended(&handle.dir(attempt)) => AttemptTrace::Ended,
-            None => AttemptTrace::Local,
+        let presence = |attempt: &_| match hosts::of(&handle.store, &run_at.state, attempt) {
+            Some(host) => AttemptPresence::Remote { host: host.to_owned() },
+            None if at.is_none() && has_ended(&handle.dir(attempt)) => AttemptPresence::Ended,
+            None => AttemptPresence::Local,
         };
-        let mut steps = steps::activities(&run_at, &history, has_engine, trace);
+        let mut steps = steps::activities(&run_at, &history, has_engine, presence);
         let now = match at {
             // The time of a run never goes backwards.
             None => handle.workspace.clock.now().max(run_at.state.at),
@@ -159,8 +159,8 @@ fn current_engine(
             | RunStatus::Finishing(_) => EngineStatus::Missing,
         };
     };
-    let is_it = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == holder.pid && *host == holder.host);
-    let since = history.engine.as_ref().filter(|engine| is_it(&engine.who)).map(|engine| engine.since);
+    let is_holder = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == holder.pid && *host == holder.host);
+    let since = history.engine.as_ref().filter(|engine| is_holder(&engine.who)).map(|engine| engine.since);
     let stopped = holder.is_stopped();
     EngineStatus::Running { pid: holder.pid, host: holder.host, since, stopped }
 }

@@ -17,7 +17,7 @@ pub(crate) enum StepActivity {
     Running {
         attempt: AttemptId,
         since: Stamp,
-        /// What works in this turn.
+        /// Whether an agent, a command or the engine does the work.
         #[serde(skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
         /// Its host, if it is not this one.
@@ -62,7 +62,7 @@ pub(crate) enum StepActivity {
 }
 
 /// What can be observed of an attempt that is running according to the journal.
-pub(crate) enum AttemptTrace {
+pub(crate) enum AttemptPresence {
     /// It was started on another host.
     Remote { host: String },
     /// It was started here, and its agent cannot be running any more.
@@ -76,7 +76,7 @@ pub(crate) fn activities(
     run_at: &RunAtRevision,
     history: &History,
     has_engine: bool,
-    trace: impl Fn(&AttemptId) -> AttemptTrace,
+    presence: impl Fn(&AttemptId) -> AttemptPresence,
 ) -> BTreeMap<StepId, StepActivity> {
     let run = &run_at.state.run;
     if matches!(run.status, RunStatus::Finished(_)) {
@@ -87,7 +87,7 @@ pub(crate) fn activities(
     let activity = |step: &StepId| match run.active_turns.get(step) {
         Some(active) => {
             let before_loop_back = held_back.contains(step);
-            Some(turn_activity(run_at, history, has_engine, step, active, before_loop_back, &trace))
+            Some(turn_activity(run_at, history, has_engine, step, active, before_loop_back, &presence))
         }
         None => waiting_for_steps(run_at, step),
     };
@@ -102,18 +102,18 @@ fn turn_activity(
     step: &StepId,
     active: &ActiveTurn,
     before_loop_back: bool,
-    trace: impl Fn(&AttemptId) -> AttemptTrace,
+    presence: impl Fn(&AttemptId) -> AttemptPresence,
 ) -> StepActivity {
     let attempt = active.attempt_id(step);
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
     let started = attempted.map_or(run_at.state.at, |attempted| attempted.began);
     let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
-    let host = match trace(&attempt) {
-        AttemptTrace::Ended if !has_engine && active.status.holds_slot() => {
+    let host = match presence(&attempt) {
+        AttemptPresence::Ended if !has_engine && active.status.holds_slot() => {
             return StepActivity::Ended { attempt, since: started };
         }
-        AttemptTrace::Remote { host } => Some(host),
-        AttemptTrace::Ended | AttemptTrace::Local => None,
+        AttemptPresence::Remote { host } => Some(host),
+        AttemptPresence::Ended | AttemptPresence::Local => None,
     };
     let starts_steps = run_at.state.run.status.starts();
     match active.status {

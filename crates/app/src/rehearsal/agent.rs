@@ -1,8 +1,8 @@
 //! The scripted agent: our own program in the place of an agent, as `callboard __rehearse BEHAVIOUR`.
 //!
-//! It is told what every agent is told, through the usual variables, and the behaviour of this attempt as its argument. It must
-//! behave like any external program: it reads nothing of ours and writes its report to `REPORT_PATH`. Progress it
-//! hands in as any agent can, by `callboard report --partial`.
+//! It gets the variables that every agent gets, and the behaviour of this attempt as its argument. It must behave like
+//! any external program: it reads nothing from the store, writes its report to `REPORT_PATH`, and reports progress with
+//! `callboard report --partial`.
 
 mod progress;
 
@@ -26,18 +26,18 @@ use supervisor::adapter::rehearsal::{
 
 use crate::failure::Exit;
 
-/// The argument, instead of a behaviour, of the process that is left behind.
-const LEFT_BEHIND: &str = "left-behind";
-/// What a flood consists of.
-const DROP: &[u8] = b"The rehearsal is long, and so is this line, which is said again and again.\n";
-/// What no reader of reports can read: JSON that breaks off, then bytes that are no text.
+/// The argument, instead of a behaviour, of the child process that outlives the agent (`leave_child`).
+const LEFT_CHILD: &str = "left-behind";
+/// The line that `flood` repeats.
+const FLOOD_LINE: &[u8] = b"The rehearsal is long, and so is this line, which is said again and again.\n";
+/// A report that cannot be parsed: truncated JSON, then bytes that are not UTF-8.
 const RUBBISH: &[u8] = b"{\"schema\": \"run_report@v0\", \"status\": \xff\xfe";
 
 /// Runs one scripted attempt. To be called with the arguments after `__rehearse`.
 pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(argument) = arguments.next() else { return usage_error("there is no behaviour") };
-    if argument == LEFT_BEHIND {
-        return stay_behind();
+    if argument == LEFT_CHILD {
+        return run_left_child();
     }
     let attempt = argument.to_str().ok_or_else(|| "it is not UTF-8".to_owned());
     let attempt =
@@ -46,33 +46,33 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(attempt) => attempt,
         Err(error) => return usage_error(&format!("the behaviour cannot be parsed: {error}")),
     };
-    let Some(told) = Told::read(|name| env::var(name).ok()) else {
+    let Some(variables) = AttemptVariables::read(|name| env::var(name).ok()) else {
         return usage_error("the variables of an attempt are missing");
     };
-    match told.perform(&attempt) {
+    match variables.perform(&attempt) {
         Ok(exit) => exit,
         Err(error) => {
-            complain(&format!("the scripted agent cannot go on: {error}"));
+            print_error(&format!("the scripted agent cannot go on: {error}"));
             Exit::Bug.into()
         }
     }
 }
 
 fn usage_error(why: &str) -> ExitCode {
-    complain(&format!(
+    print_error(&format!(
         "error: `{AGENT_ARGUMENT}` is how a rehearsed run starts its agents, not a command: {why}"
     ));
     Exit::Usage.into()
 }
 
-fn complain(text: &str) {
-    // Standard error is the attempt's log. If it cannot be written, the exit code says the rest.
+fn print_error(text: &str) {
+    // Standard error is the log of the attempt. If it cannot be written, only the exit code remains.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// What an attempt is told.
+/// The variables that the engine sets for an attempt, and when the attempt began.
 #[derive(Debug)]
-struct Told {
+struct AttemptVariables {
     run: String,
     step: String,
     agent: String,
@@ -82,10 +82,10 @@ struct Told {
     report: PathBuf,
     repo: PathBuf,
     artifacts: PathBuf,
-    began: Timestamp,
+    started_at: Timestamp,
 }
 
-impl Told {
+impl AttemptVariables {
     fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         Some(Self {
             run: variable("RUN_ID")?,
@@ -97,83 +97,84 @@ impl Told {
             report: variable("REPORT_PATH")?.into(),
             repo: variable("REPO_DIR")?.into(),
             artifacts: variable("ARTIFACTS_DIR")?.into(),
-            began: Timestamp::now(),
+            started_at: Timestamp::now(),
         })
     }
 
     fn perform(&self, attempt: &ScriptedAttempt) -> io::Result<ExitCode> {
         let Self { step, iteration, step_attempt, .. } = self;
-        say(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
+        print_line(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
         for output in &attempt.partial {
-            say("handing in progress")?;
-            progress::hand_in(output)?;
+            print_line("handing in progress")?;
+            progress::report_partial(output)?;
         }
-        if let Some(length) = attempt.delay {
-            say(&format!("waiting {length:?}"))?;
-            thread::sleep(length);
+        if let Some(delay) = attempt.delay {
+            print_line(&format!("waiting {delay:?}"))?;
+            thread::sleep(delay);
         }
         match &attempt.behaviour {
-            Behaviour::Ok(delivery) => self.deliver(delivery, &attempt.fields)?,
+            Behaviour::Ok(output) => self.report_completed(output, &attempt.fields)?,
             Behaviour::Fail { why } => {
                 self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?;
             }
             Behaviour::GateFail { why, .. } => {
-                let findings = self.leave(&self.own_file(), why)?;
+                let findings = self.write_artifact(&self.default_artifact(), why)?;
                 let mut gate = Fields::from_iter([("gate_failure".to_owned(), true.into())]);
-                gate.extend(red_checks(&attempt.fields, why));
+                gate.extend(failed_checks(&attempt.fields, why));
                 self.report("COMPLETED", &[findings], std::slice::from_ref(why), &gate)?;
             }
             Behaviour::Hang => return hang(),
             Behaviour::Crash => {
-                say("crashing")?;
+                print_line("crashing")?;
                 // Not an abort: that would leave a core file in the work tree, or noise in the system's journal.
                 kernel::kill_process(kernel::getpid(), Signal::KILL)?;
             }
             Behaviour::Exit { code } => {
-                say(&format!("leaving with code {code} and without a report"))?;
+                print_line(&format!("leaving with code {code} and without a report"))?;
                 return Ok(ExitCode::from(*code));
             }
             Behaviour::Flood { bytes } => {
                 flood(*bytes)?;
-                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
             }
             Behaviour::Rubbish => {
-                say("reporting rubbish")?;
+                print_line("reporting rubbish")?;
                 fs::write(&self.report, RUBBISH)?;
             }
             Behaviour::LeaveChild => {
                 leave_child()?;
-                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
             }
             Behaviour::ReportThenHang => {
-                self.deliver(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
                 return hang();
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn deliver(&self, delivery: &ScriptedOutput, fields: &Fields) -> io::Result<()> {
-        let said = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
-        let mut made = Vec::new();
-        let own = [self.own_file()];
-        let files = if delivery.artifacts.is_empty() { own.as_slice() } else { &delivery.artifacts };
+    /// Writes the files of the script and reports that the work is done.
+    fn report_completed(&self, output: &ScriptedOutput, fields: &Fields) -> io::Result<()> {
+        let text = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
+        let mut artifacts = Vec::new();
+        let default = [self.default_artifact()];
+        let files = if output.artifacts.is_empty() { default.as_slice() } else { &output.artifacts };
         for file in files {
-            made.push(self.leave(file, &said)?);
+            artifacts.push(self.write_artifact(file, &text)?);
         }
-        made.extend(self.write(&delivery.write)?);
-        let logs = if delivery.logs.is_empty() { vec![said] } else { delivery.logs.clone() };
-        self.report("COMPLETED", &made, &logs, fields)
+        artifacts.extend(self.write_repo_files(&output.write)?);
+        let logs = if output.logs.is_empty() { vec![text] } else { output.logs.clone() };
+        self.report("COMPLETED", &artifacts, &logs, fields)
     }
 
-    /// The file that is made when a script names none. It carries the attempt, so that no attempt hides another's.
-    fn own_file(&self) -> String {
+    /// Returns the name of the artifact if the script names none. Each attempt has its own.
+    fn default_artifact(&self) -> String {
         format!("{}.json", self.attempt.replacen('#', ".", 1))
     }
 
-    /// Makes a small file in the run's artifacts; returns its path in the repository. A JSON file has two items, so that a
-    /// data loop can read it.
-    fn leave(&self, file: &str, text: &str) -> io::Result<String> {
+    /// Writes a small file in the run's artifacts; returns its path in the repository. A JSON file has two items, for
+    /// data loops.
+    fn write_artifact(&self, file: &str, text: &str) -> io::Result<String> {
         let path = self.artifacts.join(file);
         let text = match path.extension() {
             Some(extension) if extension == "json" => {
@@ -187,9 +188,9 @@ impl Told {
     }
 
     /// Writes the files of the script into the repository.
-    fn write(&self, files: &BTreeMap<String, String>) -> io::Result<Vec<String>> {
+    fn write_repo_files(&self, files: &BTreeMap<String, String>) -> io::Result<Vec<String>> {
         for (file, text) in files {
-            say(&format!("writing `{file}`"))?;
+            print_line(&format!("writing `{file}`"))?;
             write_file(&self.repo.join(file), text)?;
         }
         Ok(files.keys().cloned().collect())
@@ -202,7 +203,7 @@ impl Told {
             "step_id": self.step,
             "agent": self.agent,
             "status": status,
-            "started_at": self.began.to_string(),
+            "started_at": self.started_at.to_string(),
             "ended_at": Timestamp::now().to_string(),
             "artifacts": artifacts,
             "metrics": {},
@@ -212,18 +213,18 @@ impl Told {
         for (field, value) in fields {
             report[field.as_str()] = value.clone();
         }
-        // Whole or not at all: the engine may look at any run_at.
-        let mut draft: OsString = self.report.clone().into_os_string();
-        draft.push(".draft");
-        fs::write(&draft, format!("{report:#}\n"))?;
-        fs::rename(&draft, &self.report)?;
+        // Write the report atomically: the engine may read it at any time.
+        let mut temporary: OsString = self.report.clone().into_os_string();
+        temporary.push(".draft");
+        fs::write(&temporary, format!("{report:#}\n"))?;
+        fs::rename(&temporary, &self.report)?;
         let gate = if report["gate_failure"] == true { ", the gate fails" } else { "" };
-        say(&format!("reported {status}{gate}"))
+        print_line(&format!("reported {status}{gate}"))
     }
 }
 
-/// Returns the results of a command step's checks, the first of which fails.
-fn red_checks(fields: &Fields, why: &str) -> Option<(String, Value)> {
+/// Returns the check results of the script with the first one failed; `None` if the step has no checks.
+fn failed_checks(fields: &Fields, why: &str) -> Option<(String, Value)> {
     let mut results = fields.get(CHECKS_FIELD)?.clone();
     let first = results.get_mut(0)?;
     (first["exit_code"], first["output"]) = (1.into(), why.into());
@@ -237,7 +238,7 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-fn say(text: &str) -> io::Result<()> {
+fn print_line(text: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{text}")
 }
 
@@ -245,46 +246,48 @@ fn flood(bytes: u64) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut left = bytes;
     while left > 0 {
-        let drop = &DROP[..usize::try_from(left).unwrap_or(usize::MAX).min(DROP.len())];
-        out.write_all(drop)?;
-        left -= drop.len() as u64;
+        let line = &FLOOD_LINE[..usize::try_from(left).unwrap_or(usize::MAX).min(FLOOD_LINE.len())];
+        out.write_all(line)?;
+        left -= line.len() as u64;
     }
     out.write_all(b"\n")?;
     out.flush()
 }
 
 fn hang() -> io::Result<ExitCode> {
-    say("hanging")?;
-    wait_for_the_end()
+    print_line("hanging")?;
+    wait_for_signal()
 }
 
-/// Does nothing until it is killed.
-fn wait_for_the_end() -> ! {
+/// Does nothing until a signal ends the process.
+fn wait_for_signal() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// Starts a process and goes away from it. It has left our session when this returns.
+/// Starts a child process that outlives this one. Returns when the child is in a session of its own.
 fn leave_child() -> io::Result<()> {
     let mut child = Command::new(AGENT_PROGRAM)
-        .args([OsStr::new(AGENT_ARGUMENT), OsStr::new(LEFT_BEHIND)])
+        .args([OsStr::new(AGENT_ARGUMENT), OsStr::new(LEFT_CHILD)])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
-    let mut word = String::new();
+    let mut line = String::new();
     if let Some(out) = child.stdout.take() {
-        BufReader::new(out).read_line(&mut word)?;
+        BufReader::new(out).read_line(&mut line)?;
     }
-    say(&format!("leaving process {} behind: {}", child.id(), word.trim()))
+    print_line(&format!("leaving process {} behind: {}", child.id(), line.trim()))
 }
 
-fn stay_behind() -> ExitCode {
-    let left = kernel::setsid().map_err(io::Error::from).and_then(|_| say("in a session of its own"));
-    match left {
-        Ok(()) => wait_for_the_end(),
+/// Runs the child process of `leave_child`: prints one line when it has left the session, then waits.
+fn run_left_child() -> ExitCode {
+    let left_session =
+        kernel::setsid().map_err(io::Error::from).and_then(|_| print_line("in a session of its own"));
+    match left_session {
+        Ok(()) => wait_for_signal(),
         Err(error) => {
-            complain(&format!("cannot stay behind: {error}"));
+            print_error(&format!("cannot stay behind: {error}"));
             Exit::Bug.into()
         }
     }

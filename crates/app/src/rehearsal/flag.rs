@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_script_after_a_space_gets_a_hint() {
-        let asked = |line: &str| {
+        let hint_for = |line: &str| {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let command = RehearseFlag::augment_args(Command::new("run"));
             // The flags that exclude this one are those of the real commands.
@@ -67,10 +67,10 @@ mod tests {
             hint(&arguments, &error)
         };
         assert_eq!(
-            asked("run a b c --rehearse script.yaml").as_deref(),
+            hint_for("run a b c --rehearse script.yaml").as_deref(),
             Some("write `--rehearse=script.yaml`: the script follows `=`")
         );
-        assert_eq!(asked("run a b c d --rehearse"), None);
-        assert_eq!(asked("run --rehearse --nothing"), None);
+        assert_eq!(hint_for("run a b c d --rehearse"), None);
+        assert_eq!(hint_for("run --rehearse --nothing"), None);
     }
 }

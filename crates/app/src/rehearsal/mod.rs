@@ -1,7 +1,8 @@
 //! Rehearsal: runs a workflow or a cycle with the built-in scripted agent instead of a real one.
 //!
-//! `--rehearse` freezes the scripted agent and its [`script`] with the run. Every attempt is a real process under the real
-//! shim: our own program as `__rehearse` ([`agent`]). `supervisor::adapter::rehearsal` selects the scripted attempt.
+//! `--rehearse` stores the scripted agent and its [`script`] with the run. Every attempt is a real process under the
+//! real shim: our own program as `__rehearse` ([`agent`]). `supervisor::adapter::rehearsal` selects the scripted
+//! attempt.
 
 pub(crate) mod agent;
 mod flag;
@@ -24,12 +25,12 @@ pub(crate) use script_steps::ScriptSteps;
 /// Returns the profile of the scripted agent. Fails with every problem of the script.
 fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentProfile, Failure> {
     let rehearsal = match script {
-        None => RehearsalScript { by_default: steps.by_default(), ..RehearsalScript::default() },
+        None => RehearsalScript { by_default: steps.default_fields(), ..RehearsalScript::default() },
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, steps).map_err(|problems| {
                 Failure::of_problems("script", file, &source, &problems)
-                    .hint(format_args!("run {} to print a script with examples", steps.printed_by()))
+                    .hint(format_args!("run {} to print a script with examples", steps.template_command))
             })?
         }
     };

@@ -1,6 +1,6 @@
-//! Script text → [`RehearsalScript`], or everything that is wrong with it, each with line, column and a hint.
+//! Parses a script into a [`RehearsalScript`], or returns all its problems, each with line, column and a hint.
 //!
-//! As strict as the workflow loader: a behaviour that is silently ignored would rehearse something else than its author meant.
+//! As strict as the workflow loader: if a misspelt behaviour were ignored, the rehearsal would not follow the script.
 
 mod attempt;
 mod fields;
@@ -18,15 +18,15 @@ use supervisor::adapter::rehearsal::ScriptedAttempt;
 use super::script_steps::{ScriptStep, ScriptSteps};
 
 /// Loads a script for these steps. Fails with every problem that was found, in the order of the file.
-pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<RehearsalScript, Vec<Problem>> {
+pub(super) fn load(text: &str, steps: &ScriptSteps) -> Result<RehearsalScript, Vec<Problem>> {
     let mut problems = Problems::default();
     let root = Node::from_yaml(text, &mut problems);
-    let mut reader = Reader { roles, problems };
+    let mut reader = Reader { steps, problems };
     let turns = root.map(|root| reader.script(&root)).unwrap_or_default();
-    let by_default = roles.by_default();
+    let by_default = steps.default_fields();
     match reader.problems.into_sorted() {
         problems if !problems.is_empty() => Err(problems),
-        _ if roles.appear => Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() }),
+        _ if steps.are_dynamic => Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() }),
         _ => {
             let attempts =
                 |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
@@ -37,15 +37,15 @@ pub(super) fn load(text: &str, roles: &ScriptSteps) -> Result<RehearsalScript, V
 }
 
 struct Reader<'a> {
-    roles: &'a ScriptSteps,
+    steps: &'a ScriptSteps,
     problems: Problems,
 }
 
 impl<'a> Reader<'a> {
     fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>> {
-        let (one, many) = self.roles.word;
-        let upper = one.to_uppercase();
-        let hint = format!("a script begins with `{many}:`, and below it `{upper}: [BEHAVIOUR, …]`");
+        let (singular, plural) = self.steps.noun;
+        let upper = singular.to_uppercase();
+        let hint = format!("a script begins with `{plural}:`, and below it `{upper}: [BEHAVIOUR, …]`");
         let entries = match &root.value {
             Value::Mapping(entries) => entries,
             Value::Null => {
@@ -62,9 +62,9 @@ impl<'a> Reader<'a> {
                 return BTreeMap::new();
             }
         };
-        let [steps] = self.known("a script", entries, [many], &[]);
+        let [steps] = self.find_keys("a script", entries, [plural], &[]);
         let Some(Entry { key, value: steps }) = steps else {
-            self.problem(root.pos, Rule::MissingKey, format!("the script has no `{many}`"), hint);
+            self.problem(root.pos, Rule::MissingKey, format!("the script has no `{plural}`"), hint);
             return BTreeMap::new();
         };
         match &steps.value {
@@ -72,8 +72,8 @@ impl<'a> Reader<'a> {
                 steps.iter().filter_map(|entry| self.step(entry)).collect()
             }
             Value::Mapping(_) | Value::Null => {
-                let hint = format!("name a {one}, or rehearse without a script: `--rehearse`");
-                self.problem(key.pos, Rule::NoSteps, format!("`{many}` is empty"), hint);
+                let hint = format!("name a {singular}, or rehearse without a script: `--rehearse`");
+                self.problem(key.pos, Rule::NoSteps, format!("`{plural}` is empty"), hint);
                 BTreeMap::new()
             }
             Value::Bool { .. }
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_) => {
-                let message = format!("`{many}` is {} where a mapping is expected", steps.kind());
+                let message = format!("`{plural}` is {} where a mapping is expected", steps.kind());
                 let hint = format!("write `{upper}:`, and below it one `- BEHAVIOUR` per attempt");
                 self.problem(steps.pos, Rule::WrongType, message, hint);
                 BTreeMap::new()
@@ -93,19 +93,19 @@ impl<'a> Reader<'a> {
         &mut self,
         Entry { key: name, value: attempts }: &Entry,
     ) -> Option<(StepId, Vec<Vec<ScriptedAttempt>>)> {
-        let roles: &'a ScriptSteps = self.roles;
-        let Some(role) = roles.find(&name.value) else {
+        let steps: &'a ScriptSteps = self.steps;
+        let Some(script_step) = steps.find(&name.value) else {
             self.unknown_step(name);
             return None;
         };
-        let ScriptStep { step, .. } = &*role;
+        let ScriptStep { step, .. } = &*script_step;
         match &attempts.value {
             Value::List(list) if !list.is_empty() => {
-                let turns = list.iter().map(|node| self.turn(&role, node)).collect();
+                let turns = list.iter().map(|node| self.turn(&script_step, node)).collect();
                 Some((step.clone(), turns))
             }
             Value::List(_) | Value::Null => {
-                let message = format!("{} `{step}` has no behaviour", roles.word.0);
+                let message = format!("{} `{step}` has no behaviour", steps.noun.0);
                 self.problem(name.pos, Rule::EmptyValue, message, "write `- ok` below it, or remove it");
                 None
             }
@@ -122,11 +122,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the attempts of a turn: one, or where steps appear a list of them.
-    fn turn(&mut self, role: &ScriptStep, node: &Node) -> Vec<ScriptedAttempt> {
+    /// Reads the attempts of a turn: one, or a list of them if the steps are dynamic.
+    fn turn(&mut self, step: &ScriptStep, node: &Node) -> Vec<ScriptedAttempt> {
         match &node.value {
-            Value::List(attempts) if self.roles.appear && !attempts.is_empty() => {
-                attempts.iter().filter_map(|node| self.attempt(role, node)).collect()
+            Value::List(attempts) if self.steps.are_dynamic && !attempts.is_empty() => {
+                attempts.iter().filter_map(|node| self.attempt(step, node)).collect()
             }
             Value::Null
             | Value::Bool { .. }
@@ -134,21 +134,26 @@ impl<'a> Reader<'a> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_)
-            | Value::Mapping(_) => self.attempt(role, node).into_iter().collect(),
+            | Value::Mapping(_) => self.attempt(step, node).into_iter().collect(),
         }
     }
 
     fn unknown_step(&mut self, name: &Located<String>) {
-        let ScriptSteps { word: (one, _), whose, .. } = self.roles;
-        let hint = match closest(&name.value, self.roles.names()) {
+        let ScriptSteps { noun: (singular, _), owner, .. } = self.steps;
+        let hint = match closest(&name.value, self.steps.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("it has {}", listed(self.roles.names())),
+            None => format!("it has {}", quoted_list(self.steps.names())),
         };
-        self.problem(name.pos, Rule::UnknownStep, format!("{whose} has no {one} `{}`", name.value), hint);
+        self.problem(
+            name.pos,
+            Rule::UnknownStep,
+            format!("{owner} has no {singular} `{}`", name.value),
+            hint,
+        );
     }
 
     /// Returns the entries with these keys. Reports all keys but those and `others`.
-    fn known<'n, const N: usize>(
+    fn find_keys<'n, const N: usize>(
         &mut self,
         what: &str,
         entries: &'n [Entry],
@@ -160,7 +165,7 @@ impl<'a> Reader<'a> {
         for Entry { key, .. } in entries.iter().filter(|entry| is_unknown(&entry.key.value)) {
             let hint = match closest(&key.value, all()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
-                None => format!("{what} has {}", listed(all())),
+                None => format!("{what} has {}", quoted_list(all())),
             };
             self.problem(key.pos, Rule::UnknownKey, format!("`{}` is not a key of {what}", key.value), hint);
         }
@@ -172,7 +177,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reports a value of the wrong type; `example` shows a right one.
-    fn wrong(&mut self, what: &str, value: &Node, expected: &str, example: &str) {
+    fn wrong_type(&mut self, what: &str, value: &Node, expected: &str, example: &str) {
         let message = if value.is_null() {
             format!("{what} has no value where {expected} is expected")
         } else {
@@ -182,6 +187,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

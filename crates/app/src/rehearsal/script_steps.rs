@@ -12,20 +12,20 @@ use super::outputs;
 /// The steps of a rehearsed workflow or cycle.
 #[derive(Debug)]
 pub(crate) struct ScriptSteps {
-    /// The word for a step, singular and plural. The plural is also the top key of a script.
-    pub(super) word: (&'static str, &'static str),
-    /// What has the steps, for messages.
-    pub(super) whose: &'static str,
+    /// The noun for a step, singular and plural. The plural is also the top key of a script.
+    pub(super) noun: (&'static str, &'static str),
+    /// What the steps belong to, for messages.
+    pub(super) owner: &'static str,
     /// The first line of a script template.
     pub(super) title: String,
     pub(super) steps: Vec<ScriptStep>,
-    /// Whether steps appear during a run, so that a script may name any. It then has a list per turn.
-    pub(super) appear: bool,
+    /// Whether the run creates its steps, so that a script may name any. It then has a list of attempts per turn.
+    pub(super) are_dynamic: bool,
     /// The command that prints a script template.
-    pub(super) printed_by: String,
+    pub(super) template_command: String,
 }
 
-/// The key of `ok` that sets fields of a report, in protocols whose steps appear.
+/// The key of `ok` that sets fields of a report, for dynamic steps.
 pub(super) const REPORT: &str = "report";
 
 #[derive(Debug, Clone)]
@@ -36,44 +36,44 @@ pub(super) struct ScriptStep {
     /// The keys of `ok` that set further fields of its report.
     pub(super) fields: &'static [&'static str],
     /// The fields of its report that the script does not set.
-    pub(super) by_default: Fields,
+    pub(super) default_fields: Fields,
 }
 
 impl ScriptSteps {
     pub(crate) fn of_workflow(workflow: &Workflow) -> Self {
         // A newline in the name would end the comment.
         let name: String = workflow.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        // A person answers in a rehearsal, too.
+        // Steps for a person are not scripted: a person answers them in a rehearsal, too.
         let steps = workflow.agent_steps().map(|step| ScriptStep {
             step: step.id.clone(),
             gate: step.loop_back_to.clone(),
             fields: &[],
-            by_default: Fields::new(),
+            default_fields: Fields::new(),
         });
         Self {
-            word: ("step", "steps"),
-            whose: "the workflow",
+            noun: ("step", "steps"),
+            owner: "the workflow",
             title: format!("How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE"),
             steps: steps.collect(),
-            appear: false,
-            printed_by: "`callboard rehearse-script WORKFLOW`".to_owned(),
+            are_dynamic: false,
+            template_command: "`callboard rehearse-script WORKFLOW`".to_owned(),
         }
     }
 
-    /// Returns the steps of a protocol whose steps appear during a run.
+    /// Returns the steps of a protocol whose runs create their steps.
     pub(crate) fn of_protocol(info: &KindInfo) -> Self {
         let KindInfo { name, opened_by, opened_with, script_steps, .. } = info;
         let step = |name: &&str| StepId::new(name).expect("BUG: a step of a protocol has a valid name");
         Self {
-            word: ("step", "steps"),
-            whose: "the run",
+            noun: ("step", "steps"),
+            owner: "the run",
             title: format!(
                 "How a `{name}` run is rehearsed: {opened_by} {} --rehearse=THIS-FILE",
                 opened_with.to_uppercase()
             ),
-            steps: script_steps.iter().map(step).map(ScriptStep::appearing).collect(),
-            appear: true,
-            printed_by: format!("`callboard rehearse-script --protocol {name}`"),
+            steps: script_steps.iter().map(step).map(ScriptStep::dynamic).collect(),
+            are_dynamic: true,
+            template_command: format!("`callboard rehearse-script --protocol {name}`"),
         }
     }
 
@@ -83,21 +83,21 @@ impl ScriptSteps {
             step: protocol::peer::Peer::step_id(&phase),
             gate: None,
             fields: outputs::report_fields(phase),
-            by_default: outputs::of(phase),
+            default_fields: outputs::of(phase),
         });
         Self {
-            word: ("phase", "phases"),
-            whose: "a cycle",
+            noun: ("phase", "phases"),
+            owner: "a cycle",
             title: "How a cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE".to_owned(),
             steps: phases.into(),
-            appear: false,
-            printed_by: "`callboard rehearse-script --peer`".to_owned(),
+            are_dynamic: false,
+            template_command: "`callboard rehearse-script --peer`".to_owned(),
         }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<Cow<'_, ScriptStep>> {
-        if self.appear {
-            return StepId::new(name).ok().map(ScriptStep::appearing).map(Cow::Owned);
+        if self.are_dynamic {
+            return StepId::new(name).ok().map(ScriptStep::dynamic).map(Cow::Owned);
         }
         self.steps.iter().find(|step| step.step.as_str() == name).map(Cow::Borrowed)
     }
@@ -107,13 +107,13 @@ impl ScriptSteps {
     }
 
     /// Returns the report fields that a script need not set.
-    pub(super) fn by_default(&self) -> BTreeMap<StepId, Fields> {
-        let with_fields = self.steps.iter().filter(|step| !step.by_default.is_empty());
-        with_fields.map(|step| (step.step.clone(), step.by_default.clone())).collect()
+    pub(super) fn default_fields(&self) -> BTreeMap<StepId, Fields> {
+        let with_fields = self.steps.iter().filter(|step| !step.default_fields.is_empty());
+        with_fields.map(|step| (step.step.clone(), step.default_fields.clone())).collect()
     }
 
     /// Returns the error and hint for `gate_fail` in a step that is not a gate.
-    pub(super) fn without_gate(&self, step: &StepId) -> (String, &'static str) {
+    pub(super) fn not_a_gate(&self, step: &StepId) -> (String, &'static str) {
         if self.have_outputs() {
             let message = "a cycle has no gates".to_owned();
             return (
@@ -121,7 +121,7 @@ impl ScriptSteps {
                 "write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails",
             );
         }
-        if self.appear {
+        if self.are_dynamic {
             let message = "only a workflow has gates".to_owned();
             return (message, "write what it reports: `ok: {report: {FIELD: VALUE}}`");
         }
@@ -129,20 +129,15 @@ impl ScriptSteps {
         (message, "write `fail` for a step that fails, or set `loop_back_to` in the workflow")
     }
 
-    /// Returns the command that prints a script template.
-    pub(super) fn printed_by(&self) -> &str {
-        &self.printed_by
-    }
-
     /// Whether the steps have outputs.
     pub(super) fn have_outputs(&self) -> bool {
-        !self.appear && self.steps.iter().any(|step| !step.fields.is_empty())
+        !self.are_dynamic && self.steps.iter().any(|step| !step.fields.is_empty())
     }
 }
 
 impl ScriptStep {
-    /// A step of a protocol whose steps appear during a run.
-    fn appearing(step: StepId) -> Self {
-        Self { step, gate: None, fields: &[REPORT], by_default: Fields::new() }
+    /// Returns a step that the run creates.
+    fn dynamic(step: StepId) -> Self {
+        Self { step, gate: None, fields: &[REPORT], default_fields: Fields::new() }
     }
 }

@@ -36,26 +36,26 @@ const OUTPUTS: &str = r#"#   - ok: {output: {notes: "mine"}}    # this output in
 #   - ok: {cycle_summary: {success: false}, insights: {questions_for_user: ["Which one?"]}}
 "#;
 
-/// For protocols whose steps appear during a run.
+/// For protocols whose runs create their steps.
 const TURNS: &str = r#"#   - ok: {report: {FIELD: VALUE}}     # these fields in the report instead of those of the example in the prompt
 #   - [crash, ok]                      # a turn with two attempts
 "#;
 
 pub(super) fn script(steps: &ScriptSteps) -> String {
-    let ScriptSteps { word: (one, many), title, appear, .. } = steps;
-    let per = if *appear { "turn" } else { "attempt" };
-    let anew = if steps.have_outputs() {
+    let ScriptSteps { noun: (singular, plural), title, are_dynamic, .. } = steps;
+    let unit = if *are_dynamic { "turn" } else { "attempt" };
+    let restart = if steps.have_outputs() {
         " A new cycle\n# begins the list anew."
-    } else if *appear {
+    } else if *are_dynamic {
         ""
     } else {
         " An iteration (a gate looped\n# back) and `callboard retry` begin the list anew."
     };
     let mut text = format!(
-        "# {title}\n#\n# Below each {one} is a list with one behaviour per {per}; the last one repeats.{anew} A {one} \
-         that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
+        "# {title}\n#\n# Below each {singular} is a list with one behaviour per {unit}; the last one repeats.{restart} \
+         A {singular} that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
     );
-    if *appear {
+    if *are_dynamic {
         text.push_str(TURNS);
     } else if !steps.have_outputs() {
         text.push_str(GATES);
@@ -64,7 +64,7 @@ pub(super) fn script(steps: &ScriptSteps) -> String {
     if steps.have_outputs() {
         text.push_str(OUTPUTS);
     }
-    write!(text, "\n{many}:\n").expect("BUG: a string grows");
+    write!(text, "\n{plural}:\n").expect("BUG: a string grows");
     for step in &steps.steps {
         let gate = match &step.gate {
             Some(target) => format!("   # a gate: `gate_fail` loops back to `{target}`"),
@@ -75,10 +75,10 @@ pub(super) fn script(steps: &ScriptSteps) -> String {
     text
 }
 
-/// An id as a YAML key: quoted unless it cannot be taken for anything but a word.
+/// Returns an id as a YAML key, quoted if YAML could read it as something other than a string.
 fn key(id: &str) -> String {
     let special = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
-    let word = id.starts_with(|c: char| c.is_ascii_alphabetic())
+    let is_plain = id.starts_with(|c: char| c.is_ascii_alphabetic())
         && !special.contains(&id.to_ascii_lowercase().as_str());
-    if word { id.to_owned() } else { format!("\"{id}\"") }
+    if is_plain { id.to_owned() } else { format!("\"{id}\"") }
 }

@@ -1,4 +1,4 @@
-//! A tracker of files: the issue is a JSON file, comments and pull requests are JSON files beside it.
+//! A tracker of files: the issue is a JSON file, comments and pull requests are JSON files in the same directory.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{NewPullRequest, PullRequest, Tracker};
 
-/// The files in a directory.
+/// A tracker whose issues, comments and pull requests are files in a directory.
 #[derive(Debug)]
 pub(crate) struct Files {
     dir: PathBuf,
@@ -28,16 +28,16 @@ impl Files {
         })
     }
 
-    /// Returns the files of one kind with their content, in the order of their numbers.
-    fn all(&self, kind: &str) -> Result<Vec<(PathBuf, Value)>, String> {
-        let cannot = |error: io::Error| format!("cannot read `{}`: {error}", self.dir.display());
+    /// Reads the files `<kind><number>.json`. Returns their paths and content, in the order of their numbers.
+    fn read_all(&self, kind: &str) -> Result<Vec<(PathBuf, Value)>, String> {
+        let cannot_read = |error: io::Error| format!("cannot read `{}`: {error}", self.dir.display());
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(cannot)? {
-            let path = entry.map_err(cannot)?.path();
+        for entry in fs::read_dir(&self.dir).map_err(cannot_read)? {
+            let path = entry.map_err(cannot_read)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let number = name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(".json"));
             let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
-            let text = fs::read(&path).map_err(cannot)?;
+            let text = fs::read(&path).map_err(cannot_read)?;
             let content = serde_json::from_slice(&text);
             found.push((number, path, content.map_err(|error| format!("`{name}` is no JSON: {error}"))?));
         }
@@ -47,7 +47,7 @@ impl Files {
 
     /// Writes the next file of a kind, whole or not at all.
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
-        let path = self.dir.join(format!("{kind}{}.json", self.all(kind)?.len() + 1));
+        let path = self.dir.join(format!("{kind}{}.json", self.read_all(kind)?.len() + 1));
         write(&path, content)?;
         Ok(path.display().to_string())
     }
@@ -63,6 +63,7 @@ fn pull_request(new: &NewPullRequest<'_>) -> Value {
     json!({ "headRefName": branch, "baseRefName": base, "title": title, "body": body })
 }
 
+/// The kinds of files: each is the beginning of the names of its files.
 const COMMENT: &str = "comment-";
 const PULL_REQUEST: &str = "pull-request-";
 const CLOSED: &str = "closed-";
@@ -73,10 +74,10 @@ impl Tracker for Files {
     }
 
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
-        let is_it = |comment: &Value| {
+        let is_match = |comment: &Value| {
             comment["issue"] == number && comment["body"].as_str().is_some_and(|body| body.contains(text))
         };
-        let found = self.all(COMMENT)?.into_iter().find(|(_, comment)| is_it(comment));
+        let found = self.read_all(COMMENT)?.into_iter().find(|(_, comment)| is_match(comment));
         Ok(found.map(|(path, _)| path.display().to_string()))
     }
 
@@ -85,7 +86,8 @@ impl Tracker for Files {
     }
 
     fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String> {
-        let found = self.all(PULL_REQUEST)?.into_iter().find(|(_, request)| request["headRefName"] == branch);
+        let found =
+            self.read_all(PULL_REQUEST)?.into_iter().find(|(_, request)| request["headRefName"] == branch);
         Ok(found.map(|(path, request)| PullRequest {
             url: path.display().to_string(),
             body: request["body"].as_str().unwrap_or_default().to_owned(),
@@ -101,7 +103,7 @@ impl Tracker for Files {
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {
-        Ok(self.all(CLOSED)?.iter().any(|(_, closed)| closed["issue"] == number))
+        Ok(self.read_all(CLOSED)?.iter().any(|(_, closed)| closed["issue"] == number))
     }
 
     fn close(&self, number: u64) -> Result<(), String> {

@@ -78,17 +78,17 @@ fn communicate(mut child: Child, input: &str, timeout: Duration) -> io::Result<O
     // Errors are ignored: a process that does not read its input says why with its exit code.
     thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
     let (stdout, stderr) = (read(stdout), read(stderr));
-    let end = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let until = Timespec::try_from(timeout).map_err(io::Error::other)?;
-    let wait = || poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&until));
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    let wait = || poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
     if retry_on_intr(wait)? == 0 {
         child.kill()?;
         child.wait()?;
         return Err(io::ErrorKind::TimedOut.into());
     }
     let status = child.wait()?;
-    let until = Instant::now() + LINGER_TIMEOUT;
-    let [stdout, stderr] = [stdout, stderr].map(|output| collect(&output, until));
+    let deadline = Instant::now() + LINGER_TIMEOUT;
+    let [stdout, stderr] = [stdout, stderr].map(|output| collect(&output, deadline));
     Ok(Output { status, stdout, stderr })
 }
 
@@ -107,10 +107,10 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Returns what was read until the pipe was closed, or until that time.
-fn collect(output: &Receiver<Vec<u8>>, until: Instant) -> Vec<u8> {
+/// Returns what was read until the pipe was closed, or until the deadline.
+fn collect(output: &Receiver<Vec<u8>>, deadline: Instant) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while let Ok(more) = output.recv_timeout(until.saturating_duration_since(Instant::now())) {
+    while let Ok(more) = output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         bytes.extend(more);
     }
     bytes
@@ -148,10 +148,12 @@ impl Tracker for Gh {
             "url,body,isCrossRepository",
         ])?;
         // The branch of a fork may have the same name.
-        let mut own =
+        let mut not_from_forks =
             list.as_array().into_iter().flatten().filter(|found| found["isCrossRepository"] != true);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(own.next().map(|request| PullRequest { url: text(&request["url"]), body: text(&request["body"]) }))
+        Ok(not_from_forks
+            .next()
+            .map(|request| PullRequest { url: text(&request["url"]), body: text(&request["body"]) }))
     }
 
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String> {
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_hangs_is_ended_with_the_reason() {
+    fn a_program_that_hangs_is_killed_and_the_error_names_the_timeout() {
         let (repo, program) = (PathBuf::from("/"), PathBuf::from("sleep"));
         let gh = Gh { repo, program, timeout: Duration::from_millis(1) };
         let error = gh.run(&["1000"], "").unwrap_err();
@@ -197,8 +199,8 @@ mod tests {
     fn a_process_that_keeps_the_pipes_open_is_not_waited_for() {
         let (repo, program) = (PathBuf::from("/"), PathBuf::from("sh"));
         let gh = Gh { repo, program, timeout: TIMEOUT };
-        let said = gh.run(&["-c", "sleep 1000 & echo $!"], "").unwrap();
-        let left = Pid::from_raw(said.parse().unwrap()).unwrap();
-        rustix::process::kill_process(left, rustix::process::Signal::KILL).unwrap();
+        let printed = gh.run(&["-c", "sleep 1000 & echo $!"], "").unwrap();
+        let sleeper = Pid::from_raw(printed.parse().unwrap()).unwrap();
+        rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
     }
 }

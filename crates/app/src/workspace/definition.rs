@@ -19,7 +19,7 @@ use crate::output;
 use crate::workspace::Workspace;
 use workflow::{KnownChecks, Read};
 
-/// What the command adds to the workflow, and is frozen with a run.
+/// What the command adds to the workflow. It is stored with the run and never changes.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) max_attempts: NonZeroU32,
@@ -147,16 +147,16 @@ pub(crate) fn exclude(repo: &Path, patterns: &[&str]) -> Result<(), Failure> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        let is_there =
+        let is_excluded =
             |pattern: &&str| text.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes());
-        let missing: Vec<_> = patterns.iter().copied().filter(|pattern| !is_there(pattern)).collect();
+        let missing: Vec<_> = patterns.iter().copied().filter(|pattern| !is_excluded(pattern)).collect();
         if missing.is_empty() {
             return Ok(());
         }
-        let gap = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
+        let separator = if text.is_empty() || text.ends_with(b"\n") { "" } else { "\n" };
         fs::create_dir_all(common_dir.join("info"))?;
         let mut file = fs::File::options().create(true).append(true).open(&file)?;
-        file.write_all(format!("{gap}{}\n", missing.join("\n")).as_bytes())
+        file.write_all(format!("{separator}{}\n", missing.join("\n")).as_bytes())
     };
     write().map_err(|error| {
         let patterns = patterns.join("`, `");

@@ -253,13 +253,13 @@ pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<B
             let location = Location::find(repo, Some(directory.clone()))?;
             match location.shared() {
                 None => Ok((location, None)),
-                Some((servers, beside)) => {
+                Some((servers, embedded)) => {
                     let settings = config.settings_for(&servers).map_err(|error| {
                         let server = location.root().join("server");
                         Failure::new(Exit::Store, format!("cannot read `{}`", server.display()))
                             .because(Some(&error))
                     })?;
-                    Ok((beside, Some(Box::new(settings))))
+                    Ok((embedded, Some(Box::new(settings))))
                 }
             }
         }
@@ -319,29 +319,29 @@ async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failu
 
 /// Returns the user of this command, for the journal.
 pub(crate) fn person() -> Author {
-    Author::Person { name: name(), host: store::host_name() }
+    Author::Person { name: user_name(), host: store::host_name() }
 }
 
 /// Returns the reason that the journal records for a request of the user.
 pub(crate) fn request_reason(reason: Option<&str>) -> String {
     match reason {
-        Some(reason) => format!("requested by {}: {reason}", name()),
-        None => format!("requested by {}", name()),
+        Some(reason) => format!("requested by {}: {reason}", user_name()),
+        None => format!("requested by {}", user_name()),
     }
 }
 
 /// Returns the name of the user: from the environment, else from `/etc/passwd`, else the uid.
-fn name() -> String {
-    let set = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    set("USER").or_else(|| set("LOGNAME")).unwrap_or_else(|| {
+fn user_name() -> String {
+    let non_empty = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    non_empty("USER").or_else(|| non_empty("LOGNAME")).unwrap_or_else(|| {
         let uid = rustix::process::getuid().as_raw();
-        let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        name_in(&known, uid).unwrap_or_else(|| format!("uid {uid}"))
+        let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        user_name_in(&passwd, uid).unwrap_or_else(|| format!("uid {uid}"))
     })
 }
 
 /// Returns the name of a user in the text of `/etc/passwd`.
-fn name_in(passwd: &str, uid: u32) -> Option<String> {
+fn user_name_in(passwd: &str, uid: u32) -> Option<String> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');
         let (name, id) = (fields.next()?, fields.nth(1)?);
@@ -359,13 +359,13 @@ pub(crate) fn engine() -> Result<Author, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::name_in;
+    use super::user_name_in;
 
     #[test]
     fn a_user_is_found_by_the_uid() {
         let passwd = "root:x:0:0:root:/root:/bin/sh\n+nis\nada:x:1000:100::/home/ada:/bin/sh\n";
-        assert_eq!(name_in(passwd, 1000).as_deref(), Some("ada"));
-        assert_eq!(name_in(passwd, 0).as_deref(), Some("root"));
-        assert_eq!(name_in(passwd, 100), None, "that is a group");
+        assert_eq!(user_name_in(passwd, 1000).as_deref(), Some("ada"));
+        assert_eq!(user_name_in(passwd, 0).as_deref(), Some("root"));
+        assert_eq!(user_name_in(passwd, 100), None, "that is a group");
     }
 }

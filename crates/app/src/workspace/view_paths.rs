@@ -1,4 +1,4 @@
-//! Who owns the paths of views that all runs of a protocol share, such as `coordination/`.
+//! Which run may write to the paths of views that all runs of a protocol share, such as `coordination/`.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,9 @@ use store::AnyStore;
 use super::Workspace;
 use crate::failure::{Exit, Failure};
 
-/// Makes room for the views of a new run: fails if an unfinished run writes the same files, and deletes those that a finished
-/// run has left. Fails if files were written or changed by other programs, unless the engine shall move them aside.
+/// Frees the paths of the views of a new run: deletes the files that a finished run has left there. Fails if an
+/// unfinished run writes the same files, or if another program has written or changed one. With `replace`, the latter
+/// is no error: the engine moves such a file aside.
 pub(crate) async fn make_room(
     workspace: &Workspace,
     store: &AnyStore,

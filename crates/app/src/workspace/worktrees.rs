@@ -17,7 +17,7 @@ use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// What a command wants of the worktrees of a new run.
+/// What a command requires of the worktrees of a new run.
 #[derive(Debug, Default)]
 pub(crate) struct TreesWanted {
     /// Leave the base branch alone at the end.
@@ -73,8 +73,8 @@ pub(crate) fn options(
     Ok(options)
 }
 
-/// The right of a run to commit on its integration branch. While it is held, no other run can lease a branch. It is dropped
-/// once the run is in the store, where others find it.
+/// The right of a run to commit on its integration branch. While it is held, no other run can lease a branch. It is
+/// dropped once the run is in the store, where other commands find it.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Lease {
@@ -96,9 +96,9 @@ pub(crate) async fn lease(
     let opened_at = rows.iter().find(|row| row.run == *run).map(|row| row.created);
     for row in rows.iter().filter(|row| row.protocol == kind.info().name && row.run != *run) {
         let Some(summary) = Summary::decode(&row.summary) else { continue };
-        let is_over = matches!(summary.status, RunStatus::Finished(_));
+        let is_finished = matches!(summary.status, RunStatus::Finished(_));
         let is_later = opened_at.is_some_and(|opened_at| row.created > opened_at);
-        if is_over && !is_later {
+        if is_finished && !is_later {
             continue;
         }
         let Some(other) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
@@ -106,7 +106,7 @@ pub(crate) async fn lease(
         };
         let other_repo = Path::new(&other.spec.options.location.repo_dir);
         if integration(&other.spec.options) == Some(branch) && engine::uses_local_dir_of(store, other_repo)? {
-            return Err(leased(kind, &row.run, branch, is_over));
+            return Err(leased(kind, &row.run, branch, is_finished));
         }
     }
     Ok(Lease { _lock: Some(lock) })
@@ -131,8 +131,8 @@ fn integration(options: &RunOptions) -> Option<&str> {
     options.worktrees.as_ref()?.integration.as_deref()
 }
 
-fn leased(kind: &dyn Kind, other: &RunId, branch: &str, is_over: bool) -> Failure {
-    if is_over {
+fn leased(kind: &dyn Kind, other: &RunId, branch: &str, is_finished: bool) -> Failure {
+    if is_finished {
         let what = format!("run `{other}` has worked on branch `{branch}` since");
         let failure = Failure::new(Exit::Refused, what);
         let failure = match kind.info().name {
@@ -179,22 +179,22 @@ pub(crate) fn default_dir(workspace: &Workspace) -> Result<PathBuf, Failure> {
 }
 
 /// Removes the worktrees of a run that has succeeded, and says how to merge it if the base branch does not have it.
-pub(crate) fn conclude(options: &RunOptions) {
+pub(crate) fn clean_up(options: &RunOptions) {
     let Some(trees) = options.trees() else { return };
     let keeps = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.keep);
-    let concluded = || -> Result<(), TreeError> {
+    let remove = || -> Result<(), TreeError> {
         if keeps {
             output::note(format_args!("kept `{}` (`--git-worktree-keep`)", trees.path(None).display()));
         }
-        let left = if keeps { Vec::new() } else { trees.remove()? };
-        for left in left {
+        let kept = if keeps { Vec::new() } else { trees.remove()? };
+        for path in kept {
             output::note(format_args!(
                 "kept `{}`: it has changes that branch `{}` does not have",
-                left.display(),
+                path.display(),
                 trees.integration_branch()
             ));
         }
-        // A run whose own step commits also says itself where its work is.
+        // A run that commits in a step of its own also prints where its work is.
         let is_published = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
         let is_in_base = trees.is_in_base()?;
         if options.is_rehearsal() && !is_in_base {
@@ -207,7 +207,7 @@ pub(crate) fn conclude(options: &RunOptions) {
         }
         Ok(())
     };
-    if let Err(error) = concluded() {
+    if let Err(error) = remove() {
         output::note(format_args!("cannot remove the worktrees of the run: {error}"));
     }
 }

@@ -1,13 +1,13 @@
-//! The two small programs in C that some faults need: no Rust program can be preloaded into another, or mount itself.
+//! Compiles the C sources of this directory: an `LD_PRELOAD` library that shifts the clock, and a FUSE file system.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds a C source beside this file with these flags.
+/// Compiles a C source of this directory with these flags into `directory`, and returns the path of the result.
 #[track_caller]
-pub(crate) fn built(source: &str, flags: &[&str], into: &Path) -> PathBuf {
+pub(crate) fn compile_c(source: &str, flags: &[&str], directory: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults").join(source);
-    let target = into.join(source.file_stem().unwrap());
+    let target = directory.join(source.file_stem().unwrap());
     let output = Command::new("cc").args(flags).arg("-o").arg(&target).arg(&source).output();
     let output = output.expect("this test needs a C compiler: install `cc` (gcc or clang)");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

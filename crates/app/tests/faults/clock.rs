@@ -13,8 +13,8 @@ use runner::{Clock, EngineExit, Notice};
 use testkit::TestEnv;
 use tokio::sync::Notify;
 
-use crate::faults::built::built;
-use crate::faults::engine_config::Stand;
+use crate::faults::built::compile_c;
+use crate::faults::engine_config::InProcessRun;
 use crate::faults::test_env;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -22,29 +22,30 @@ const YEAR: i64 = 365 * DAY;
 
 /// A wall clock that moves only when it is set.
 #[derive(Clone)]
-struct Wall(Arc<AtomicI64>);
+struct ManualClock(Arc<AtomicI64>);
 
-impl Wall {
+impl ManualClock {
     fn new() -> Self {
         Self(Arc::new(AtomicI64::new(50 * YEAR)))
     }
 
     fn clock(&self) -> Clock {
-        let hands = self.0.clone();
-        Clock::from_fn(move || Stamp::from_micros(hands.load(Ordering::Relaxed)))
+        let micros = self.0.clone();
+        Clock::from_fn(move || Stamp::from_micros(micros.load(Ordering::Relaxed)))
     }
 
-    fn turn(&self, by: i64) {
+    fn shift(&self, by: i64) {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 }
 
-/// Whether the entry ends an attempt that will be retried.
-fn repeats(entry: &Entry) -> bool {
+/// Returns whether the entry ends an attempt that will be retried.
+fn ends_with_retry(entry: &Entry) -> bool {
     entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
 }
 
-fn rested(entries: &[Entry]) -> usize {
+/// Counts the back-offs that elapsed.
+fn elapsed_backoffs(entries: &[Entry]) -> usize {
     let changes = entries.iter().flat_map(|entry| &entry.changes);
     changes.filter(|change| matches!(change, Change::BackoffElapsed { .. })).count()
 }
@@ -53,71 +54,71 @@ fn rested(entries: &[Entry]) -> usize {
 async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
     let test_env = test_env();
     test_env.plan(&["a 1 exit 1", "a 2 exit 1"]);
-    let wall = Wall::new();
-    let stand = Stand::open(&test_env, wall.clock()).await;
+    let manual_clock = ManualClock::new();
+    let run = InProcessRun::open(&test_env, manual_clock.clock()).await;
     let mut jumps = [-DAY, YEAR, -2 * DAY, 1, -YEAR].into_iter().cycle();
-    let jump = |notice: Notice<'_>| {
+    let jump_on_commit = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
-            wall.turn(jumps.next().expect("it goes round"));
+            manual_clock.shift(jumps.next().expect("it goes round"));
         }
     };
-    assert_eq!(stand.play(jump).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
-    let journal = stand.journal().await;
+    assert_eq!(run.drive(jump_on_commit).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
+    let journal = run.journal().await;
     assert!(
         journal.is_sorted_by_key(|entry| entry.at),
         "{:?}",
         journal.iter().map(|e| e.at).collect::<Vec<_>>()
     );
-    assert_eq!(rested(&journal), 2);
+    assert_eq!(elapsed_backoffs(&journal), 2);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
     let document = test_env.document("trial");
     let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
     assert!(time("started_at") <= time("ended_at"), "{document:#}");
 }
 
-/// An engine dies while a back-off is pending, the clock is set, and another engine resumes.
-async fn set_without_an_engine(backoff: Duration, by: i64) -> (TestEnv, Stand) {
+/// Drops an engine while a back-off is pending, shifts the clock, and drives the run to its end with another engine.
+async fn resume_after_clock_shift(backoff: Duration, by: i64) -> (TestEnv, InProcessRun) {
     let test_env = test_env();
     test_env.plan(&["a 1 exit 1"]);
-    let wall = Wall::new();
-    let mut stand = Stand::open(&test_env, wall.clock()).await;
-    stand.engine_config.backoff = backoff;
+    let manual_clock = ManualClock::new();
+    let mut run = InProcessRun::open(&test_env, manual_clock.clock()).await;
+    run.engine_config.backoff = backoff;
     let failed = Notify::new();
-    let tell = |notice: Notice<'_>| {
+    let notify_failure = |notice: Notice<'_>| {
         if let Notice::Committed { entry, .. } = notice
-            && repeats(entry)
+            && ends_with_retry(entry)
         {
             failed.notify_one();
         }
     };
     tokio::select! {
-        rest = stand.play(tell) => panic!("it rests too early: {rest:?}"),
+        exit = run.drive(notify_failure) => panic!("it rests too early: {exit:?}"),
         () = failed.notified() => {}
     }
-    wall.turn(by);
-    assert_eq!(stand.play(|_| ()).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
-    let journal = stand.journal().await;
+    manual_clock.shift(by);
+    assert_eq!(run.drive(|_| ()).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
+    let journal = run.journal().await;
     assert!(journal.is_sorted_by_key(|entry| entry.at));
-    assert_eq!(rested(&journal), 1);
+    assert_eq!(elapsed_backoffs(&journal), 1);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2"]);
-    (test_env, stand)
+    (test_env, run)
 }
 
 #[tokio::test]
 async fn a_back_off_far_in_the_future_lasts_no_longer_than_it_was_set_for() {
-    set_without_an_engine(Duration::from_millis(100), -YEAR).await;
+    resume_after_clock_shift(Duration::from_millis(100), -YEAR).await;
 }
 
 #[tokio::test]
 async fn an_overdue_back_off_elapses_at_once() {
     // Longer than the test deadline.
-    set_without_an_engine(Duration::from_secs(300), YEAR).await;
+    resume_after_clock_shift(Duration::from_secs(300), YEAR).await;
 }
 
 #[test]
 fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     let test_env = test_env();
-    let library = built("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.shared_dir());
+    let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.shared_dir());
     test_env.workflow(&["a", "b: a"]);
     // Each attempt sets the clock just before it fails, so that the back-off is pending.
     test_env.plan(&[

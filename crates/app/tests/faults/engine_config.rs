@@ -1,4 +1,4 @@
-//! An engine in the test's own process, for what no flag can set: its clock, its timeouts. Shim and agent are real.
+//! An engine in the test's own process, for settings without a flag: its clock, its timeouts. Shim and agent are real.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use store::{AnyStore, LockPurpose};
 use testkit::{TestEnv, harness};
 use tokio::sync::mpsc;
 
-/// A run and the configuration of its engine.
-pub(crate) struct Stand {
+/// A run whose engine is driven in the test's own process.
+pub(crate) struct InProcessRun {
     pub(crate) store: AnyStore,
     pub(crate) run: RunId,
     pub(crate) engine_config: EngineConfig,
 }
 
-impl Stand {
+impl InProcessRun {
     /// Opens a run of one step, `a`, with up to three attempts.
     pub(crate) async fn open(test_env: &TestEnv, clock: Clock) -> Self {
         let definition = Definition::from(harness::one_step("a", NonZeroU32::new(3).unwrap()));
@@ -45,9 +45,9 @@ impl Stand {
         Self { store, run, engine_config }
     }
 
-    /// Drives the run until the engine exits. Notices go to `seen`.
-    pub(crate) async fn play(&self, seen: impl FnMut(Notice<'_>)) -> Result<EngineExit, EngineError> {
-        let mut observer = Seen(seen);
+    /// Drives the run until the engine exits. Each notice is passed to `on_notice`.
+    pub(crate) async fn drive(&self, on_notice: impl FnMut(Notice<'_>)) -> Result<EngineExit, EngineError> {
+        let mut observer = NoticeCallback(on_notice);
         let engine = Engine::lock(
             &self.store,
             self.engine_config.clone(),
@@ -68,9 +68,10 @@ impl Stand {
     }
 }
 
-struct Seen<F>(F);
+/// Passes each notice to a closure.
+struct NoticeCallback<F>(F);
 
-impl<F: FnMut(Notice<'_>)> Observer for Seen<F> {
+impl<F: FnMut(Notice<'_>)> Observer for NoticeCallback<F> {
     fn notice(&mut self, notice: Notice<'_>) {
         (self.0)(notice);
     }

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::faults::test_env;
 
-/// The agents, by attempt. Each notes how many messages its prompt has.
+/// What the agents do, by attempt. Each appends the number of messages in its prompt to the file `received`.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\"$2"; hand_in COMPLETED "$1"; }
 echo "$CALLBOARD_ATTEMPT received $(grep -c '"id": "msg_' "$PROMPT_PATH")" >>"$shared/received"
@@ -37,7 +37,7 @@ pm.check*) verdict BAZINGA ;;
 esac
 "#;
 
-/// The commits before and after which an engine was killed, by what they change.
+/// The commits before and after which an engine was killed, each as the text of its changes.
 #[derive(Debug, Default)]
 struct Kills {
     before: BTreeSet<String>,
@@ -46,8 +46,8 @@ struct Kills {
 }
 
 impl Kills {
-    /// Kills the engine the first time that it comes to a commit, and after the commit the second time.
-    fn choose(&mut self, entry: &Entry) -> Option<Answer> {
+    /// Returns whether to kill the engine: before a commit the first time, after the same commit the second time.
+    fn choose_kill(&mut self, entry: &Entry) -> Option<Answer> {
         let changes = transition(entry)?;
         if self.before.insert(changes.clone()) {
             Some(Answer::KilledBefore)
@@ -57,36 +57,37 @@ impl Kills {
     }
 }
 
-/// Returns what an entry changes; `None` for the entry of an engine that resumes the run.
+/// Returns the changes of an entry as text; `None` if it has none, as the entry of an engine that resumes the run.
 fn transition(entry: &Entry) -> Option<String> {
     (!entry.changes.is_empty()).then(|| format!("{:?}", entry.changes))
 }
 
 /// A run of a team with one group.
-struct Trial {
+struct TeamRun {
     test_env: TestEnv,
     run: RunId,
     /// `None` if no engine is killed.
     kills: Option<Arc<Mutex<Kills>>>,
 }
 
-/// What is left of a finished run.
+/// What a run whose engines were killed must have in common with an undisturbed one.
 #[derive(Debug, PartialEq)]
-struct Ended {
+struct FinishedRun {
     transitions: Vec<String>,
     files: Vec<(String, Value)>,
     received: Vec<String>,
     not_merged: Option<String>,
 }
 
-impl Trial {
+impl TeamRun {
     fn open(kills: Option<Arc<Mutex<Kills>>>) -> Self {
         let test_env = test_env();
         test_env.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
         fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
         test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
-        // Forbids the fast-forward.
+        // An untracked file that forbids the fast-forward of the user's branch.
         test_env.write("a.txt", "mine\n");
+        // `spawned`: a held shim announces itself. `late`: each line releases one. `alive`: open while one lives.
         for pipe in ["spawned", "late", "alive"] {
             test_env.gate(pipe);
         }
@@ -98,12 +99,12 @@ impl Trial {
             shared = shared.display()
         );
         test_env.write_program("../shared/shim.sh", &shim);
-        let trial = Self { test_env, run: RunId::new("trial").unwrap(), kills };
-        harness::wait(trial.start());
-        trial
+        let team_run = Self { test_env, run: RunId::new("trial").unwrap(), kills };
+        harness::wait(team_run.open_in_store());
+        team_run
     }
 
-    async fn start(&self) {
+    async fn open_in_store(&self) {
         let store = harness::open_store(self.test_env.repo(), None).await;
         let definition = Definition {
             request: "Do it".to_owned(),
@@ -123,12 +124,13 @@ impl Trial {
     /// Drives the run until it ends, or its engine is killed. A killed engine leaves its shims and agents.
     fn drive(&self) -> Option<EngineExit> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let exit = runtime.block_on(async { tokio::time::timeout(testkit::DEADLINE, self.engine()).await });
+        let exit =
+            runtime.block_on(async { tokio::time::timeout(testkit::DEADLINE, self.run_engine()).await });
         runtime.shutdown_background();
         exit.expect("the run ends")
     }
 
-    async fn engine(&self) -> Option<EngineExit> {
+    async fn run_engine(&self) -> Option<EngineExit> {
         let store = harness::open_store(self.test_env.repo(), None).await;
         let mut config = EngineConfig {
             effects: callboard::effects(),
@@ -139,7 +141,8 @@ impl Trial {
             let program = self.test_env.shared_dir().join("shim.sh");
             config.shim = ShimProgram { program, args: vec!["__shim".into()] };
         }
-        let store = FaultyStore::choosing(store, move |entry| kills.as_ref()?.lock().unwrap().choose(entry));
+        let store =
+            FaultyStore::choosing(store, move |entry| kills.as_ref()?.lock().unwrap().choose_kill(entry));
         let mut spawned = pipe::OpenOptions::new()
             .read_write(true)
             .open_receiver(self.test_env.shared_dir().join("spawned"))
@@ -157,7 +160,7 @@ impl Trial {
                 None
             }
             exit = engine.drive(EngineRequest::to_resume(None), interrupts) => match exit {
-                // The engine before was killed after the last commit.
+                // The engine before this one was killed after the last commit.
                 Err(EngineError::Refused(Refusal::Succeeded)) => {
                     Some(EngineExit::Finished(Outcome::Succeeded))
                 }
@@ -166,12 +169,13 @@ impl Trial {
         }
     }
 
+    /// Returns how many shims were held so far: one for each engine that was killed during a spawn.
     fn held_shims(&self) -> usize {
         self.kills.as_ref().map_or(0, |kills| kills.lock().unwrap().during_spawns)
     }
 
     /// Drives the run until it has succeeded.
-    fn play(self) -> Ended {
+    fn run_to_success(self) -> FinishedRun {
         let open = |name| {
             let mut options = fs::File::options();
             options.read(true).write(name == "late");
@@ -194,24 +198,26 @@ impl Trial {
         late.write_all(&vec![b'\n'; self.held_shims() - held]).unwrap();
         rustix::fs::fcntl_setfl(&alive, rustix::fs::OFlags::empty()).unwrap();
         alive.read_to_end(&mut Vec::new()).unwrap();
-        harness::wait(self.ended())
+        harness::wait(self.finished_run())
     }
 
-    async fn ended(&self) -> Ended {
+    async fn finished_run(&self) -> FinishedRun {
         let store = harness::open_store(self.test_env.repo(), None).await;
         let run_at = RunAtRevision::load(store.as_ref(), KINDS, &self.run, None).await.unwrap().unwrap();
         let views = run_at.machine().document().views();
         assert_eq!(TeamSchemas::new().violations(&views), Vec::<String>::new());
         let entries = store.entries(&self.run, Revision(0)).await.unwrap();
         let received = fs::read_to_string(self.test_env.shared_dir().join("received")).unwrap();
-        Ended {
+        FinishedRun {
             transitions: entries
                 .iter()
                 .filter_map(|entry| transition(&Entry::decode(&entry.body).unwrap()))
                 .collect(),
             files: views
                 .iter()
-                .map(|view| (name(&view.path), timeless(serde_json::from_str(&view.body).unwrap())))
+                .map(|view| {
+                    (relative_path(&view.path), without_times(serde_json::from_str(&view.body).unwrap()))
+                })
                 .collect(),
             received: received.lines().map(str::to_owned).collect(),
             not_merged: History::read(store.as_ref(), &self.run, run_at.revision).await.unwrap().not_merged,
@@ -219,24 +225,24 @@ impl Trial {
     }
 }
 
-/// Returns the name of a file without the repository.
-fn name(path: &str) -> String {
+/// Returns the path of a view, relative to the directory `coordination`.
+fn relative_path(path: &str) -> String {
     path.rsplit_once("coordination/").unwrap().1.to_owned()
 }
 
-/// Replaces times, and what is made from them or from commit ids.
-fn timeless(value: Value) -> Value {
+/// Replaces or drops what differs between two runs: times, and what is made from times or from commit ids.
+fn without_times(value: Value) -> Value {
     match value {
         Value::String(text) if text.parse::<Stamp>().is_ok() => "TIME".into(),
         Value::String(text) if text.starts_with("v4_") => "SESSION".into(),
         Value::String(text) if text.starts_with("msg_") => text.rsplit('_').next().unwrap().into(),
-        Value::Array(items) => items.into_iter().map(timeless).collect(),
+        Value::Array(items) => items.into_iter().map(without_times).collect(),
         Value::Object(members) => {
             let is_kept = |name: &str| !["duration_minutes", "total_time", "commits"].contains(&name);
             members
                 .into_iter()
                 .filter(|(name, _)| is_kept(name))
-                .map(|(name, value)| (name, timeless(value)))
+                .map(|(name, value)| (name, without_times(value)))
                 .collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
@@ -249,13 +255,13 @@ fn a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturbed_one() 
         eprintln!("SKIPPED: the lease of a killed engine has to run out there");
         return;
     }
-    let undisturbed = Trial::open(None).play();
+    let undisturbed = TeamRun::open(None).run_to_success();
     assert_eq!(undisturbed.received.len(), 5, "{undisturbed:?}");
     let why = undisturbed.not_merged.as_deref().unwrap_or_default();
     assert!(why.contains("would be overwritten by merge: a.txt"), "{why}");
 
     let kills = Arc::new(Mutex::new(Kills::default()));
-    let disturbed = Trial::open(Some(kills.clone())).play();
+    let disturbed = TeamRun::open(Some(kills.clone())).run_to_success();
     assert_eq!(disturbed, undisturbed);
     let kills = kills.lock().unwrap();
     let commits: BTreeSet<_> = undisturbed.transitions[1..].iter().cloned().collect();

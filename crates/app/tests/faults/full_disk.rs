@@ -6,7 +6,7 @@ use testkit::{Disk, Isolation, TestEnv, isolated};
 
 use crate::faults::{status, test_env};
 
-/// An agent that reports, logs a line, and exits when the gate opens.
+/// An agent that reports, creates the file `reported`, and exits when the gate opens.
 const REPORTS_AND_WAITS: &str =
     r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; read -r _ <"$shared/gate""#;
 
@@ -68,20 +68,21 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
         assert_eq!(resumed.code, 0, "{}", resumed.transcript());
         assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
         assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
-        // On NATS the commit needs no local space.
-        let told = if testkit::on_nats() { &session } else { &resumed };
-        assert!(told.stderr.contains("✗ a#1.1 failed, retrying in"), "{}", told.stderr);
+        // On NATS the commit needs no local space, so the first engine reports the failure.
+        let reporting = if testkit::on_nats() { &session } else { &resumed };
+        assert!(reporting.stderr.contains("✗ a#1.1 failed, retrying in"), "{}", reporting.stderr);
         test_env.expect_no_orphans();
     });
 }
 
 #[test]
 fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
-    const TALKS: &str = r#"a * do read -r _ <"$shared/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$shared/unheard"
+    /// An agent whose output does not fit: it creates the file `unheard`, and reports when the second gate opens.
+    const WRITES_OUTPUT: &str = r#"a * do read -r _ <"$shared/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$shared/unheard"
 read -r _ <"$shared/again"; hand_in COMPLETED "did a""#;
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
-        test_env.plan(&[&TALKS.replace('\n', "; ")]);
+        test_env.plan(&[&WRITES_OUTPUT.replace('\n', "; ")]);
         let (mut gate, mut again) = (test_env.gate("gate"), test_env.gate("again"));
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
@@ -188,12 +189,12 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
-        // A report's view is written at once; the document's view is paced and may be written only at the end.
+        // A report's view is written at once. The document's view is written at intervals, perhaps only at the end.
         let report = view.with_file_name("reports").join("trial__a.json");
-        let told = format!("! cannot write {}: No space left on device", report.display());
-        assert!(session.stderr.contains(&told), "{}", session.stderr);
-        let told = format!("error[E015]: cannot write `{}/", view.with_file_name("reports").display());
-        assert!(session.stderr.contains(&told), "{}", session.stderr);
+        let expected = format!("! cannot write {}: No space left on device", report.display());
+        assert!(session.stderr.contains(&expected), "{}", session.stderr);
+        let expected = format!("error[E015]: cannot write `{}/", view.with_file_name("reports").display());
+        assert!(session.stderr.contains(&expected), "{}", session.stderr);
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(fs::read(&view).unwrap(), before, "the old view stays whole");
         assert!(test_env.callboard(&["ls"]).run().stdout.contains("succeeded"), "the store knows better");
@@ -266,14 +267,14 @@ fn external_bytes_are_not_discarded_for_lack_of_space() {
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(fs::read_to_string(test_env.view("trial")).unwrap(), mine, "they stay where they are");
-        let kept = || -> Vec<_> {
-            let kept = fs::read_dir(test_env.store().join("quarantine/trial")).unwrap();
-            kept.map(|kept| fs::read_to_string(kept.unwrap().path()).unwrap()).collect()
+        let quarantined = || -> Vec<_> {
+            let files = fs::read_dir(test_env.store().join("quarantine/trial")).unwrap();
+            files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
         };
-        assert_eq!(kept(), [""; 0], "no half file pretends to be them");
+        assert_eq!(quarantined(), [""; 0], "no half file pretends to be them");
         quarantine.free();
         assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
-        assert_eq!(kept(), [mine]);
+        assert_eq!(quarantined(), [mine]);
         assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
         drop(views);
     });

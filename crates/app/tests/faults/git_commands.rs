@@ -4,8 +4,8 @@ use testkit::TestEnv;
 
 use crate::faults::{status, test_env};
 
-/// Does `what` while a run's first step is running, then lets the run continue.
-fn run_continues_after(what: impl FnOnce(&TestEnv)) {
+/// Runs `command` while the second step of a run is running, and expects that the run succeeds with all its views.
+fn run_continues_after(command: impl FnOnce(&TestEnv)) {
     let test_env = test_env();
     test_env.git(&["branch", "other"]);
     test_env.workflow(&["a", "b: a", "c: b"]);
@@ -13,7 +13,7 @@ fn run_continues_after(what: impl FnOnce(&TestEnv)) {
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    what(&test_env);
+    command(&test_env);
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -6,23 +6,23 @@ use protocol::Outcome;
 use runner::{Clock, EngineExit, Notice};
 use testkit::ProcessHandle;
 
-use crate::faults::engine_config::Stand;
+use crate::faults::engine_config::InProcessRun;
 use crate::faults::test_env;
 
 #[tokio::test]
 async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_counts() {
     let test_env = test_env();
     test_env.plan(&["a * report-then-hang"]);
-    let mut stand = Stand::open(&test_env, Clock::system()).await;
-    stand.engine_config.linger_timeout = Duration::from_millis(50);
+    let mut run = InProcessRun::open(&test_env, Clock::system()).await;
+    run.engine_config.linger_timeout = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
-    let rest = stand.play(|notice| {
+    let exit = run.drive(|notice| {
         if let Notice::Lingering { attempt, .. } = notice {
             lingered += 1;
             agent = ProcessHandle::of(test_env.agent_log().wait_for_start(&attempt.to_string()));
         }
     });
-    assert_eq!(rest.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
+    assert_eq!(exit.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     assert_eq!(lingered, 1);
     // It may have ended before the test could open its pidfd.
     assert!(agent.is_none_or(|agent| agent.has_ended()));

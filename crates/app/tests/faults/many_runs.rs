@@ -7,8 +7,8 @@ use crate::faults::test_env;
 
 const RUNS: usize = 10_000;
 
-/// Copies a real run ten thousand times.
-fn multiply(test_env: &TestEnv, run: &str) {
+/// Copies a real run ten thousand times, as `old-00001` and so on.
+fn copy_run(test_env: &TestEnv, run: &str) {
     let mut database = Connection::open(test_env.store().join("callboard.db")).unwrap();
     database.execute_batch("PRAGMA synchronous = OFF").unwrap();
     let transaction = database.transaction().unwrap();
@@ -37,7 +37,7 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     test_env.workflow(&["a"]);
     let run = |name: &str| test_env.run_named(name);
     assert_eq!(run("first").run().code, 0);
-    multiply(&test_env, "first");
+    copy_run(&test_env, "first");
     let listed = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!(listed.as_array().map(Vec::len), Some(RUNS + 1));
     for command in ["show", "log"] {
@@ -46,8 +46,8 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     }
     let session = test_env.callboard(&["show", "old-0"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let choice = "`old-0` is ambiguous: it matches `old-00001`, `old-00002`, `old-00003`, `old-00004`, `old-00005`, others";
-    assert!(session.stderr.contains(choice), "{}", session.stderr);
+    let expected = "`old-0` is ambiguous: it matches `old-00001`, `old-00002`, `old-00003`, `old-00004`, `old-00005`, others";
+    assert!(session.stderr.contains(expected), "{}", session.stderr);
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
     test_env.plan(&["a * hang"]);
     let running = run("newest").start();

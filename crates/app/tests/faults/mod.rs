@@ -1,5 +1,5 @@
-//! Faults of the machine, one file each. Real file systems, real processes, the real binary; what needs
-//! mounts or process ids of its own runs in its own namespaces.
+//! Faults of the machine, one file each. Real file systems, real processes, the real binary. A test that needs its own
+//! mounts or process ids runs in its own Linux namespaces.
 
 mod built;
 mod clock;
@@ -18,7 +18,7 @@ mod two_engines;
 
 use testkit::{ProcessHandle, TestEnv, last_error, status};
 
-/// A fresh repository for the built program.
+/// Makes a repository for the built program.
 fn test_env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_callboard"))
 }

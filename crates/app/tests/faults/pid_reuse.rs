@@ -8,8 +8,9 @@ use testkit::{Isolation, TestEnv, UnrelatedProcess, isolated};
 
 use crate::faults::killed_run;
 
-/// Process ids wrap around slowly: the clock tick of the shim's start has passed, so its successor has another start time.
-fn killed_run_of_an_earlier_tick() -> TestEnv {
+/// Makes a killed run, and waits until new processes have a later start time than its shim, in clock ticks. Process ids
+/// wrap around so slowly that this holds for each one that is reused.
+fn killed_run_in_an_earlier_tick() -> TestEnv {
     let test_env = killed_run();
     let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
@@ -17,16 +18,16 @@ fn killed_run_of_an_earlier_tick() -> TestEnv {
     test_env
 }
 
-/// Writes another process id into the claim.
-fn forge(attempt: &Path, pid: i32) {
+/// Writes another process id into the claim of an attempt.
+fn set_claim_pid(attempt: &Path, pid: i32) {
     let claim = attempt.join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
     identity["pid"] = pid.into();
     fs::write(&claim, identity.to_string()).unwrap();
 }
 
-/// The lost attempt is repeated and not counted.
-fn expect_repeated(test_env: &TestEnv) {
+/// Resumes the run, and expects that the lost attempt is repeated and not counted.
+fn expect_repeated_and_not_counted(test_env: &TestEnv) {
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
@@ -36,32 +37,32 @@ fn expect_repeated(test_env: &TestEnv) {
 
 #[test]
 fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
-    let test_env = killed_run_of_an_earlier_tick();
-    let innocent = UnrelatedProcess::start();
-    forge(&test_env.attempt("trial", "a", "1.1"), innocent.pid());
-    expect_repeated(&test_env);
-    innocent.expect_alive();
+    let test_env = killed_run_in_an_earlier_tick();
+    let unrelated = UnrelatedProcess::start();
+    set_claim_pid(&test_env.attempt("trial", "a", "1.1"), unrelated.pid());
+    expect_repeated_and_not_counted(&test_env);
+    unrelated.expect_alive();
 }
 
 #[test]
 fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
-    let test_env = killed_run_of_an_earlier_tick();
-    let innocent = UnrelatedProcess::start();
-    forge(&test_env.attempt("trial", "a", "1.1"), innocent.pid());
+    let test_env = killed_run_in_an_earlier_tick();
+    let unrelated = UnrelatedProcess::start();
+    set_claim_pid(&test_env.attempt("trial", "a", "1.1"), unrelated.pid());
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    innocent.expect_alive();
+    unrelated.expect_alive();
 }
 
 #[test]
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
     isolated(Isolation::Processes, || {
-        let test_env = killed_run_of_an_earlier_tick();
+        let test_env = killed_run_in_an_earlier_tick();
         let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
-        let innocent = UnrelatedProcess::with_pid(shim);
-        expect_repeated(&test_env);
-        innocent.expect_alive();
+        let unrelated = UnrelatedProcess::with_pid(shim);
+        expect_repeated_and_not_counted(&test_env);
+        unrelated.expect_alive();
     });
 }

@@ -8,12 +8,12 @@ use testkit::{Disk, Isolation, TestEnv, isolated};
 
 use crate::faults::test_env;
 
-/// Inspecting commands work, all others are refused with the reason, and nothing changes.
+/// Expects that inspecting commands work and that all others are refused with the reason.
 fn expect_read_only(test_env: &TestEnv, reason: &str) {
     for command in [&["ls"][..], &["show", "trial"], &["log", "trial"], &["log", "trial", "--json"]] {
-        let look = test_env.callboard(command).run();
-        assert_eq!(look.code, 0, "{}", look.transcript());
-        assert!(!look.stdout.is_empty(), "{}", look.transcript());
+        let inspected = test_env.callboard(command).run();
+        assert_eq!(inspected.code, 0, "{}", inspected.transcript());
+        assert!(!inspected.stdout.is_empty(), "{}", inspected.transcript());
     }
     for command in ["resume", "stop", "pause", "retry"] {
         let refused = test_env.callboard(&[command, "trial"]).run();
@@ -26,7 +26,7 @@ fn expect_read_only(test_env: &TestEnv, reason: &str) {
     assert!(refused.stderr.contains("cannot be written"), "{}", refused.stderr);
 }
 
-/// A run that was interrupted in its first step.
+/// Makes a run that was interrupted in its first step.
 fn interrupted() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
@@ -82,16 +82,16 @@ fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
 fn embedded_a_store_with_read_only_modes_can_be_inspected_only() {
     isolated(Isolation::PlainUser, || {
         let test_env = interrupted();
-        let allow = |directory: u32, file: u32| {
+        let set_modes = |directory: u32, file: u32| {
             for entry in fs::read_dir(test_env.store()).unwrap().flatten() {
                 let mode = if entry.metadata().unwrap().is_dir() { directory } else { file };
                 fs::set_permissions(entry.path(), Permissions::from_mode(mode)).unwrap();
             }
             fs::set_permissions(test_env.store(), Permissions::from_mode(directory)).unwrap();
         };
-        allow(0o500, 0o400);
+        set_modes(0o500, 0o400);
         expect_read_only(&test_env, "Permission denied");
-        allow(0o700, 0o600);
+        set_modes(0o700, 0o600);
         test_env.plan(&[]);
         assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     });

@@ -8,8 +8,8 @@ use testkit::{ProcessHandle, TestEnv, UnrelatedProcess};
 
 use crate::faults::{killed_run, test_env};
 
-/// Makes a run whose first agent exited without a report before its engine was killed.
-fn down_after_an_agents_exit() -> TestEnv {
+/// Makes a run whose engine was killed, and whose first agent then exited without a report.
+fn agent_exited_without_engine() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["a * wait-and-fail gate"]);
@@ -31,18 +31,18 @@ fn boot_id() -> String {
 
 const ANOTHER_BOOT: &str = "00000000-1111-2222-3333-444444444444";
 
-/// Gives a file another boot id.
-fn age(file: &Path) {
+/// Replaces the boot id in a file by another one, as after a reboot.
+fn replace_boot_id(file: &Path) {
     let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(&boot_id()), "{text}");
     fs::write(file, text.replace(&boot_id(), ANOTHER_BOOT)).unwrap();
 }
 
-/// Gives the whole journal another boot id.
-fn age_journal(test_env: &TestEnv) {
+/// Replaces the boot id in all entries of the journal.
+fn replace_boot_id_in_journal(test_env: &TestEnv) {
     let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
-    let change = "UPDATE entries SET body = replace(body, ?1, ?2) WHERE instr(body, ?1) > 0";
-    assert!(database.execute(change, [boot_id().as_str(), ANOTHER_BOOT]).unwrap() > 0);
+    let update = "UPDATE entries SET body = replace(body, ?1, ?2) WHERE instr(body, ?1) > 0";
+    assert!(database.execute(update, [boot_id().as_str(), ANOTHER_BOOT]).unwrap() > 0);
 }
 
 #[track_caller]
@@ -58,57 +58,57 @@ fn expect_repeated_and_not_counted(test_env: &TestEnv) {
 #[test]
 fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone() {
     let test_env = killed_run();
-    let innocent = UnrelatedProcess::start();
-    // It has the pid and even the start time of the shim, counted from another boot.
+    let unrelated = UnrelatedProcess::start();
+    // The unrelated process has the pid and even the start time of the shim, but in another boot.
     let claim = test_env.attempt("trial", "a", "1.1").join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
-    identity["pid"] = innocent.pid().into();
-    identity["start_time"] = innocent.start_time().into();
+    identity["pid"] = unrelated.pid().into();
+    identity["start_time"] = unrelated.start_time().into();
     fs::write(&claim, identity.to_string()).unwrap();
-    age(&claim);
-    age_journal(&test_env);
+    replace_boot_id(&claim);
+    replace_boot_id_in_journal(&test_env);
     expect_repeated_and_not_counted(&test_env);
-    innocent.expect_alive();
+    unrelated.expect_alive();
 }
 
 #[test]
 fn embedded_an_exit_without_a_report_before_a_reboot_costs_no_attempt() {
-    let test_env = down_after_an_agents_exit();
+    let test_env = agent_exited_without_engine();
     for file in ["claim", "exit.json"] {
-        age(&test_env.attempt("trial", "a", "1.1").join(file));
+        replace_boot_id(&test_env.attempt("trial", "a", "1.1").join(file));
     }
-    age_journal(&test_env);
+    replace_boot_id_in_journal(&test_env);
     expect_repeated_and_not_counted(&test_env);
 }
 
 #[test]
-fn the_same_exit_of_this_boot_costs_an_attempt() {
-    let test_env = down_after_an_agents_exit();
+fn an_exit_without_a_report_during_this_boot_costs_an_attempt() {
+    let test_env = agent_exited_without_engine();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// Cuts a file to a part of its length, as a power cut does with what was never synced.
-fn tear(file: &Path, part: u64) {
+/// Truncates a file to no half or one half of its length, as a power cut does with bytes that were never synced.
+fn truncate(file: &Path, halves: u64) {
     let file = fs::File::options().write(true).open(file).unwrap();
-    file.set_len(file.metadata().unwrap().len() * part / 2).unwrap();
+    file.set_len(file.metadata().unwrap().len() * halves / 2).unwrap();
 }
 
 #[test]
 fn a_torn_claim_has_no_owner() {
-    for part in [0, 1] {
+    for halves in [0, 1] {
         let test_env = killed_run();
-        tear(&test_env.attempt("trial", "a", "1.1").join("claim"), part);
+        truncate(&test_env.attempt("trial", "a", "1.1").join("claim"), halves);
         expect_repeated_and_not_counted(&test_env);
     }
 }
 
 #[test]
 fn a_torn_exit_record_is_ignored() {
-    for part in [0, 1] {
-        let test_env = down_after_an_agents_exit();
-        tear(&test_env.attempt("trial", "a", "1.1").join("exit.json"), part);
+    for halves in [0, 1] {
+        let test_env = agent_exited_without_engine();
+        truncate(&test_env.attempt("trial", "a", "1.1").join("exit.json"), halves);
         expect_repeated_and_not_counted(&test_env);
     }
 }
@@ -125,7 +125,7 @@ fn a_torn_report_costs_no_attempt() {
     ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
-    tear(&test_env.attempt("trial", "a", "1.1").join("report.json"), 1);
+    truncate(&test_env.attempt("trial", "a", "1.1").join("report.json"), 1);
     test_env.plan(&[]);
     expect_repeated_and_not_counted(&test_env);
 }

@@ -8,10 +8,10 @@ use testkit::{ProcessHandle, TestEnv};
 use crate::faults::{last_error, status, test_env};
 
 /// A stopped process that holds a store's writer lock.
-struct Stopped(Child);
+struct StoppedLockHolder(Child);
 
-impl Stopped {
-    fn with_writer_lock(test_env: &TestEnv) -> Self {
+impl StoppedLockHolder {
+    fn new(test_env: &TestEnv) -> Self {
         let writer_lock = test_env.store().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
@@ -25,7 +25,7 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedLockHolder {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -40,18 +40,18 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
-    let holder = Stopped::with_writer_lock(&test_env);
+    let holder = StoppedLockHolder::new(&test_env);
     let refused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
-    let named = format!("process {} (`sh -c echo held; kill -STOP $$`), which is stopped", holder.pid());
-    assert!(refused.stderr.contains(&named), "{}", refused.stderr);
+    let expected = format!("process {} (`sh -c echo held; kill -STOP $$`), which is stopped", holder.pid());
+    assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
     assert!(refused.stderr.contains(&format!("kill -CONT {}", holder.pid())), "{}", refused.stderr);
     assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 0, "inspecting does not wait");
     // The engine cannot commit either. It reports the same, and its agent's work is not lost.
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    assert!(session.stderr.contains(&named), "{}", session.stderr);
+    assert!(session.stderr.contains(&expected), "{}", session.stderr);
     assert!(agent.has_ended());
     drop(holder);
     let resumed = test_env.callboard(&["resume"]).run();
@@ -73,8 +73,8 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let named = format!("already has an engine: process {pid} on `{}`, which is stopped", host.trim());
-    assert!(resumed.stderr.contains(&named), "{}", resumed.stderr);
+    let expected = format!("already has an engine: process {pid} on `{}`, which is stopped", host.trim());
+    assert!(resumed.stderr.contains(&expected), "{}", resumed.stderr);
     assert!(resumed.stderr.contains(&format!("`kill -CONT {pid}`")), "{}", resumed.stderr);
     let paused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(paused.code, 0, "{}", paused.transcript());

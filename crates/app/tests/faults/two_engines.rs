@@ -21,13 +21,13 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
         holder.kill();
         holder.wait();
         let entries = test_env.journal("trial").len();
-        let mut both = [(); 2].map(|()| Some(test_env.callboard(&["resume", "trial"]).start()));
-        let loser = testkit::first_to_end(both.each_ref().map(|one| one.as_ref().unwrap()));
-        let refused = both[loser].take().unwrap().wait();
-        holder = both[1 - loser].take().unwrap();
+        let mut engines = [(); 2].map(|()| Some(test_env.callboard(&["resume", "trial"]).start()));
+        let loser = testkit::first_to_end(engines.each_ref().map(|engine| engine.as_ref().unwrap()));
+        let refused = engines[loser].take().unwrap().wait();
+        holder = engines[1 - loser].take().unwrap();
         assert_eq!(refused.code, 5, "round {round}: {}", refused.transcript());
-        let named = format!("already has an engine: process {} on", holder.pid());
-        assert!(refused.stderr.contains(&named), "round {round}: {}", refused.stderr);
+        let expected = format!("already has an engine: process {} on", holder.pid());
+        assert!(refused.stderr.contains(&expected), "round {round}: {}", refused.stderr);
         holder.wait_until_it_says("a#1.1 is still running: adopted");
         let after = testkit::until(&test_env.store(), "the entry of the one that leads", || {
             Some(test_env.journal("trial").len()).filter(|after| *after > entries)

@@ -6,17 +6,17 @@ use testkit::ProcessHandle;
 use crate::hosts::fixture::Fixture;
 
 #[test]
-fn an_abandoned_hosts_attempt_is_repeated_here_and_its_late_report_ignored() {
-    let (fixture, agent, mut gate) = Fixture::deserted();
+fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    // The interrupted attempt does not count, so this one counts as the first.
+    // The interrupted attempt does not count, so the plan's line for attempt 1 would match the next attempt as well.
     fixture.test_env.plan(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
-    assert!(session.stderr.contains(told), "{}", session.stderr);
+    let expected = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
+    assert!(session.stderr.contains(expected), "{}", session.stderr);
     let entries = fixture.test_env.journal("trial").len();
     gate.open();
     agent.wait();
@@ -47,8 +47,8 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
         let code = std::fs::read_to_string(fixture.test_env.shared_dir().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
-    let told = fixture.test_env.wait_for_text("told");
-    assert!(told.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{told}");
+    let refusal = fixture.test_env.wait_for_text("told");
+    assert!(refusal.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{refusal}");
     ProcessHandle::shim(&fixture.test_env.attempt("trial", "first", "1.1"))
         .expect("its shim lives")
         .signal(Signal::TERM);
@@ -58,18 +58,18 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
 #[test]
 fn a_host_with_a_live_engine_cannot_be_abandoned() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.at_work();
+    let (engine, _agent, mut gate) = fixture.start_waiting_run();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
-    let told = format!("already has an engine: process {} on `a`", engine.pid());
-    assert!(refused.stderr.contains(&told), "{}", refused.stderr);
+    let expected = format!("already has an engine: process {} on `a`", engine.pid());
+    assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_host_without_attempts_cannot_be_abandoned() {
-    let (fixture, agent, _gate) = Fixture::deserted();
+    let (fixture, agent, _gate) = Fixture::with_killed_engine();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
     // Until the lease expires, an engine may be alive.
     let refused = match refused.code {
@@ -90,7 +90,7 @@ fn a_host_without_attempts_cannot_be_abandoned() {
     agent.wait();
 }
 
-/// The cycle's entry in the bucket follows.
+/// On NATS the document of a cycle is an entry of a key-value bucket, which the other host has to continue as well.
 #[test]
 fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();

@@ -6,19 +6,20 @@ use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
 use testkit::{Callboard, Gate, ProcessHandle, Running, TestEnv};
 
-/// For tests that wait until it expires.
-const SHORT: Duration = Duration::from_secs(1);
-/// For tests that must not wait for it.
-pub(crate) const LONG: Duration = Duration::from_secs(600);
+/// The lease length for tests that wait until a lease expires.
+const SHORT_LEASE: Duration = Duration::from_secs(1);
+/// The lease length for tests that must not wait until a lease expires.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(600);
 
+/// A repository whose runs are on a NATS server of its own.
 pub(crate) struct Fixture {
     pub(crate) test_env: TestEnv,
 }
 
 impl Fixture {
-    /// Leases are short: taking over from a dead host waits for one.
+    /// Uses short leases: a host that takes over from a dead one waits until the lease expires.
     pub(crate) fn new() -> Self {
-        Self::with_lease(SHORT)
+        Self::with_lease(SHORT_LEASE)
     }
 
     pub(crate) fn with_lease(lease: Duration) -> Self {
@@ -29,18 +30,18 @@ impl Fixture {
         Self { test_env: TestEnv::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
-    /// A command on this host.
+    /// Prepares a command on this host.
     pub(crate) fn on(&self, host: &str, arguments: &[&str]) -> Callboard<'_> {
         self.test_env.callboard(arguments).env("CALLBOARD_HOST", host)
     }
 
-    /// `callboard run wf.yaml` on this host.
-    pub(crate) fn run_on(&self, host: &str, more: &[&str]) -> Callboard<'_> {
-        self.test_env.run(more).env("CALLBOARD_HOST", host)
+    /// Prepares `callboard run wf.yaml` on this host.
+    pub(crate) fn run_on(&self, host: &str, flags: &[&str]) -> Callboard<'_> {
+        self.test_env.run(flags).env("CALLBOARD_HOST", host)
     }
 
     /// Starts a run of one step on host `a`; its agent waits at the gate.
-    pub(crate) fn at_work(&self) -> (Running<'_>, ProcessHandle, Gate) {
+    pub(crate) fn start_waiting_run(&self) -> (Running<'_>, ProcessHandle, Gate) {
         let gate = self.test_env.gate("gate");
         self.test_env.workflow(&["first"]);
         self.test_env.plan(&["first 1 wait gate"]);
@@ -51,23 +52,23 @@ impl Fixture {
     }
 
     /// Starts a run of one step on host `a` and interrupts its engine.
-    pub(crate) fn interrupted(&self, more: &[&str]) {
+    pub(crate) fn run_and_interrupt(&self, flags: &[&str]) {
         self.test_env.workflow(&["first"]);
         self.test_env.plan(&["first 1 hang"]);
-        let engine = self.run_on("a", more).start();
+        let engine = self.run_on("a", flags).start();
         self.test_env.agent_log().wait_for_start("first#1.1");
         engine.interrupt();
         assert_eq!(engine.wait().code, 130);
         self.test_env.plan(&[]);
     }
 
-    /// Starts a run of two steps on host `a` and kills its engine during the first. The agent lives on
-    /// and waits at the gate.
-    pub(crate) fn deserted() -> (Self, ProcessHandle, Gate) {
-        Self::deserted_with_lease(SHORT)
+    /// Starts a run of two steps on host `a` and kills its engine during the first. The agent keeps running and waits
+    /// at the gate.
+    pub(crate) fn with_killed_engine() -> (Self, ProcessHandle, Gate) {
+        Self::with_killed_engine_and_lease(SHORT_LEASE)
     }
 
-    pub(crate) fn deserted_with_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
+    pub(crate) fn with_killed_engine_and_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
         let fixture = Self::with_lease(lease);
         let gate = fixture.test_env.gate("gate");
         fixture.test_env.workflow(&["first", "second"]);
@@ -80,8 +81,8 @@ impl Fixture {
         (fixture, agent, gate)
     }
 
-    /// The run as `show --json` prints it on a host.
-    pub(crate) fn shown_on(&self, host: &str) -> serde_json::Value {
+    /// Returns the run as `show --json` prints it on a host.
+    pub(crate) fn show_json_on(&self, host: &str) -> serde_json::Value {
         let shown = self.on(host, &["show", "trial", "--json"]).run();
         assert_eq!(shown.code, 0, "{}", shown.transcript());
         shown.json()

@@ -9,9 +9,9 @@ use crate::hosts::fixture::Fixture;
 
 #[test]
 fn show_ls_and_doctor_say_where_an_attempt_is() {
-    let (fixture, agent, mut gate) = Fixture::deserted();
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
-    let first = |host| fixture.shown_on(host)["steps"]["first"].clone();
+    let first = |host| fixture.show_json_on(host)["steps"]["first"].clone();
     assert_eq!((first("b")["status"].as_str(), first("b")["host"].as_str()), (Some("running"), Some("a")));
     assert_eq!(first("a")["host"], Value::Null, "there it is at home");
     let advice = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
@@ -30,24 +30,24 @@ fn show_ls_and_doctor_say_where_an_attempt_is() {
 
 #[test]
 fn events_say_where_an_attempt_is() {
-    let (fixture, agent, mut gate) = Fixture::deserted();
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
-    let told = |name| events.iter().find(|event| event["event"] == name).unwrap();
-    assert_eq!((&told("remote")["attempt"], &told("remote")["host"]), (&"first#1.1".into(), &"a".into()));
-    assert_eq!(told("result")["outcome"], "remote");
-    assert_eq!(told("result")["remote"], serde_json::json!({ "a": ["first#1.1"] }));
+    let event = |name| events.iter().find(|event| event["event"] == name).unwrap();
+    assert_eq!((&event("remote")["attempt"], &event("remote")["host"]), (&"first#1.1".into(), &"a".into()));
+    assert_eq!(event("result")["outcome"], "remote");
+    assert_eq!(event("result")["remote"], serde_json::json!({ "a": ["first#1.1"] }));
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
 
-/// A run of host `a`, seen from a machine without the files of its first step.
-fn ran_on_another_host() -> (Fixture, PathBuf) {
+/// Makes a run that host `a` finished, and removes the files of its first step. Returns their directory.
+fn finished_on_another_host() -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     fixture.test_env.workflow(&["first", "second: first"]);
     assert_eq!(fixture.run_on("a", &[]).run().code, 0);
-    // The other host has its own disk.
+    // The hosts of a test share a disk; a real host `b` would not have these files.
     let directory = fixture.test_env.attempt("trial", "first", "1.1");
     fs::remove_dir_all(&directory).unwrap();
     (fixture, directory)
@@ -55,41 +55,41 @@ fn ran_on_another_host() -> (Fixture, PathBuf) {
 
 #[test]
 fn a_prompt_on_another_host_is_not_reported_as_missing() {
-    let (fixture, directory) = ran_on_another_host();
-    let there = "error: the files of attempt `first#1.1` are on `a`\n\n\
+    let (fixture, directory) = finished_on_another_host();
+    let on_another_host = "error: the files of attempt `first#1.1` are on `a`\n\n\
                  hint: run `callboard prompt trial first --attempt 1.1` there\n";
-    let gone = format!("error: cannot read `{}/prompt.md`", directory.display());
-    for (host, told) in [("b", there), ("a", gone.as_str())] {
+    let missing = format!("error: cannot read `{}/prompt.md`", directory.display());
+    for (host, expected) in [("b", on_another_host), ("a", missing.as_str())] {
         let session = fixture.on(host, &["prompt", "trial", "first"]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert!(session.stderr.starts_with(told), "{}", session.stderr);
+        assert!(session.stderr.starts_with(expected), "{}", session.stderr);
     }
 }
 
 #[test]
 fn log_says_on_which_host_the_files_of_an_attempt_are() {
-    let (fixture, directory) = ran_on_another_host();
+    let (fixture, directory) = finished_on_another_host();
     let path = directory.to_str().unwrap();
-    for (host, is_there) in [("b", true), ("a", false)] {
+    for (host, is_remote) in [("b", true), ("a", false)] {
         for arguments in [&["log", "trial"][..], &["log", "trial", "--full"]] {
             let log = fixture.on(host, arguments).run();
             assert_eq!(log.code, 0, "{}", log.transcript());
-            assert_eq!(log.stdout.contains("its files are on `a`"), is_there, "{}", log.stdout);
-            assert_eq!(log.stdout.contains(path), !is_there, "{}", log.stdout);
+            assert_eq!(log.stdout.contains("its files are on `a`"), is_remote, "{}", log.stdout);
+            assert_eq!(log.stdout.contains(path), !is_remote, "{}", log.stdout);
             // The files of the second step are here, whichever engine started it.
             assert!(log.stdout.contains(&path.replace("first", "second")), "{}", log.stdout);
         }
     }
     let full = fixture.on("b", &["log", "trial", "--full"]).run();
-    for told in
+    for expected in
         ["prompt of first#1.1: on `a`\n", "report of first#1.1, from the journal; its files are on `a`:\n"]
     {
-        assert!(full.stdout.contains(told), "{told}: {}", full.stdout);
+        assert!(full.stdout.contains(expected), "{expected}: {}", full.stdout);
     }
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
     let attempts: Vec<_> = full.events().iter().map(|line| line["attempt"].clone()).collect();
-    let of = |attempt| attempts.iter().find(|found| found["id"] == attempt).unwrap();
-    let (first, second) = (of("first#1.1"), of("second#1.1"));
+    let attempt_named = |attempt| attempts.iter().find(|found| found["id"] == attempt).unwrap();
+    let (first, second) = (attempt_named("first#1.1"), attempt_named("second#1.1"));
     assert_eq!((&first["host"], &first["prompt"]), (&"a".into(), &Value::Null), "{first:#}");
     assert!(
         first.get("directory").is_none() && first["report"]["accepted"]["report"].is_object(),
@@ -100,16 +100,16 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 
 #[test]
 fn log_names_the_host_that_has_a_running_attempts_output() {
-    let (fixture, agent, mut gate) = Fixture::deserted();
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
     let directory = fixture.test_env.attempt("trial", "first", "1.1");
-    let apart = directory.with_file_name("apart");
-    fs::rename(&directory, &apart).unwrap();
+    let moved = directory.with_file_name("apart");
+    fs::rename(&directory, &moved).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();
     assert!(full.stdout.contains("first#1.1 is still running"), "{}", full.stdout);
     assert!(full.stdout.contains("report of first#1.1: on `a`\n"), "{}", full.stdout);
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
     assert_eq!(full.events().last().unwrap()["attempt"]["report"], "remote", "{}", full.stdout);
-    fs::rename(&apart, &directory).unwrap();
+    fs::rename(&moved, &directory).unwrap();
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
@@ -117,16 +117,17 @@ fn log_names_the_host_that_has_a_running_attempts_output() {
 
 #[test]
 fn export_names_the_attempts_whose_files_are_left_out_and_their_host() {
-    let (fixture, _) = ran_on_another_host();
-    let (told, untold) = (["-o", "b.tar"], ["-o", "a.tar"]);
-    let export = |host, more: [&str; 2]| fixture.on(host, &[&["export", "trial"], &more[..]].concat()).run();
-    let session = export("b", told);
+    let (fixture, _) = finished_on_another_host();
+    let (to_b, to_a) = (["-o", "b.tar"], ["-o", "a.tar"]);
+    let export =
+        |host, output: [&str; 2]| fixture.on(host, &[&["export", "trial"], &output[..]].concat()).run();
+    let session = export("b", to_b);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let note = "note: prompts, reports and logs of `first#1.1` are on `a` and not in the archive; \
                 run `callboard export trial` there\n";
     assert!(session.stderr.ends_with(note), "{}", session.stderr);
-    assert!(!export("a", untold).stderr.contains("note:"));
-    // The archive says it, too.
+    assert!(!export("a", to_a).stderr.contains("note:"));
+    // The archive records which files are left out.
     let other = fixture.on("b", &["import", "b.tar", "--as", "other", "--json"]).run();
     assert_eq!(other.code, 0, "{}", other.transcript());
     assert_eq!(other.json()["remote"], serde_json::json!({ "a": ["first#1.1"] }));

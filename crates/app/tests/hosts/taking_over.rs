@@ -3,17 +3,17 @@
 use rustix::process::Signal;
 use testkit::ProcessHandle;
 
-use crate::hosts::fixture::{Fixture, LONG};
+use crate::hosts::fixture::{Fixture, LONG_LEASE};
 
 #[test]
 fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
-    let (fixture, agent, mut gate) = Fixture::deserted();
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
     // The lease expires and the run is taken over: the second step runs here, the first is left alone.
     let session = fixture.on("b", &["resume", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    let told = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
+    let expected = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
                 run `callboard resume trial --abandon-host a` here";
-    assert!(session.stderr.contains(told), "{}", session.stderr);
+    assert!(session.stderr.contains(expected), "{}", session.stderr);
     assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
@@ -28,12 +28,12 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
 #[test]
 fn a_second_host_follows_the_run_and_exits_as_it_does() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.at_work();
-    let leaving = fixture.on("b", &["resume", "trial"]).start();
-    leaving.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
-    leaving.wait_until_it_says("first#1.1 running on `a`");
-    leaving.interrupt();
-    assert_eq!(leaving.wait().code, 130);
+    let (engine, _agent, mut gate) = fixture.start_waiting_run();
+    let interrupted = fixture.on("b", &["resume", "trial"]).start();
+    interrupted.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
+    interrupted.wait_until_it_says("first#1.1 running on `a`");
+    interrupted.interrupt();
+    assert_eq!(interrupted.wait().code, 130);
     let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_until_it_says("first#1.1 running on `a`");
     gate.open();
@@ -49,25 +49,26 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
 #[test]
 fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let fixture = Fixture::new();
-    let (engine, agent, mut gate) = fixture.at_work();
+    let (engine, agent, mut gate) = fixture.start_waiting_run();
     let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_until_it_says("first#1.1 running on `a`");
-    let gone = format!("its engine, process {} on `a`, has lost its lease; continuing here", engine.pid());
+    let expected =
+        format!("its engine, process {} on `a`, has lost its lease; continuing here", engine.pid());
     engine.kill();
     engine.wait();
     let session = following.wait();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    assert!(session.stderr.contains(&gone), "{}", session.transcript());
+    assert!(session.stderr.contains(&expected), "{}", session.transcript());
     gate.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
 
-/// Without a release the others would have to wait for the lease, which is long here.
+/// An engine that ends releases its lease. Otherwise other hosts would wait until it expires, which takes long here.
 #[test]
 fn a_stopped_run_is_free_for_other_hosts_at_once() {
-    let fixture = Fixture::with_lease(LONG);
-    fixture.interrupted(&[]);
+    let fixture = Fixture::with_lease(LONG_LEASE);
+    fixture.run_and_interrupt(&[]);
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
@@ -76,7 +77,7 @@ fn a_stopped_run_is_free_for_other_hosts_at_once() {
 /// A one-shot engine must release its lock before it exits.
 #[test]
 fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
-    let (fixture, agent, mut gate) = Fixture::deserted_with_lease(LONG);
+    let (fixture, agent, mut gate) = Fixture::with_killed_engine_and_lease(LONG_LEASE);
     // The host of the dead engine does not wait for its lease.
     assert_eq!(fixture.on("a", &["pause", "trial"]).run().code, 0);
     let session = fixture.on("b", &["resume", "trial"]).run();
@@ -95,25 +96,25 @@ fn a_run_can_be_stopped_from_another_host() {
     fixture.test_env.agent_log().wait_for_start("first#1.1");
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    let waited = format!("waiting for its engine, process {} on `a`", engine.pid());
-    assert!(stopped.stderr.contains(&waited), "{}", stopped.stderr);
+    let expected = format!("waiting for its engine, process {} on `a`", engine.pid());
+    assert!(stopped.stderr.contains(&expected), "{}", stopped.stderr);
     assert_eq!(engine.wait().code, 130);
 }
 
 #[test]
 fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
-    let (fixture, agent, _gate) = Fixture::deserted();
+    let (fixture, agent, _gate) = Fixture::with_killed_engine();
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
-    let told = "it has attempts on other hosts, which cannot be stopped from here";
-    assert!(stopped.stderr.contains(told), "{}", stopped.stderr);
-    // A resume there would start what should end.
+    let expected = "it has attempts on other hosts, which cannot be stopped from here";
+    assert!(stopped.stderr.contains(expected), "{}", stopped.stderr);
+    // The advice is to stop: `resume` on `a` would continue the run.
     let advice = "`first#1.1` is on `a`: run `callboard stop trial` there";
     assert!(stopped.stderr.contains(advice), "{}", stopped.stderr);
     let shown = fixture.on("b", &["show", "trial"]).run();
     assert!(shown.stdout.contains(advice), "{}", shown.transcript());
     // Without an engine it is shown as interrupted; the journal has the request to stop.
-    assert_eq!(fixture.shown_on("b")["status"], "interrupted");
+    assert_eq!(fixture.show_json_on("b")["status"], "interrupted");
     let journal = fixture.test_env.journal("trial");
     let mut changes = journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap());
     let status = changes.rfind(|change| change["change"] == "status").unwrap();
@@ -132,16 +133,16 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     let mut gate = fixture.test_env.gate("gate");
     fixture.test_env.workflow(&["first", "second"]);
     fixture.test_env.plan(&["first 1 wait gate"]);
-    let stopped = fixture.run_on("a", &["--jobs", "1"]).start();
+    let suspended = fixture.run_on("a", &["--jobs", "1"]).start();
     let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
-    stopped.signal(Signal::STOP);
-    testkit::wait_until_stopped(stopped.pid());
+    suspended.signal(Signal::STOP);
+    testkit::wait_until_stopped(suspended.pid());
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    stopped.signal(Signal::CONT);
-    // The next event is the end of its attempt, which it must not decide on any more.
+    suspended.signal(Signal::CONT);
+    // The next event of the fenced engine is the end of its attempt, about which it must not decide any more.
     gate.open();
-    let session = stopped.wait();
+    let session = suspended.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
     agent.wait();
@@ -153,16 +154,16 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
 #[test]
 fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let fixture = Fixture::new();
-    fixture.interrupted(&[]);
+    fixture.run_and_interrupt(&[]);
     let mut gate = fixture.test_env.gate("gate");
     fixture.test_env.plan(&["first * wait gate"]);
-    let both = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
+    let processes = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
     fixture.test_env.agent_log().wait_for_start("first#1.2");
-    let holder = fixture.shown_on("a")["engine"]["pid"].clone();
-    let follower = both.iter().find(|one| holder != one.pid()).expect("two cannot be one");
+    let holder = fixture.show_json_on("a")["engine"]["pid"].clone();
+    let follower = processes.iter().find(|process| holder != process.pid()).expect("two cannot be one");
     follower.wait_until_it_says(&format!("its engine is process {holder} on"));
     gate.open();
-    for session in both.map(testkit::Running::wait) {
+    for session in processes.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
     assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "first#1.2"]);
@@ -171,7 +172,7 @@ fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
 #[test]
 fn a_detached_resume_does_not_follow() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.at_work();
+    let (engine, _agent, mut gate) = fixture.start_waiting_run();
     let refused = fixture.on("b", &["resume", "trial", "--detach"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     // A run with an engine on another host is not interrupted.

@@ -10,10 +10,10 @@ fn a_server_without_tls_is_named_as_such() {
     let address = format!("tls://{}", test_env.backend().server().address());
     let session = test_env.callboard(&["ls", "--store", &address]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let told = format!(
+    let expected = format!(
         "error[E023]: could not connect to the NATS server `{address}`\n  caused by: the server does not speak TLS\n"
     );
-    assert!(session.stderr.starts_with(&told), "{}", session.stderr);
+    assert!(session.stderr.starts_with(&expected), "{}", session.stderr);
     let hint = "hint: write `nats://` instead of `tls://`, or give the server a certificate\n";
     assert!(session.stderr.ends_with(hint), "{}", session.stderr);
 }
@@ -22,15 +22,15 @@ fn a_server_without_tls_is_named_as_such() {
 fn a_refused_login_is_reported_once_with_the_servers_words() {
     let test_env = test_env_on(Server::start_for("ann", "open-sesame"));
     let address = test_env.backend().server().address();
-    for (access, told) in [
+    for (credentials, reason) in [
         ("", "the server requires credentials, and none are configured"),
         ("ann:wrong-word@", "the server rejected user `ann` with this password"),
         ("wrong-word@", "the server rejected this token"),
     ] {
-        let session = test_env.callboard(&["ls", "--store", &format!("nats://{access}{address}")]).run();
+        let session = test_env.callboard(&["ls", "--store", &format!("nats://{credentials}{address}")]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let causes: Vec<_> = session.stderr.lines().filter(|line| line.contains("caused by:")).collect();
-        assert_eq!(causes, [format!("  caused by: authorization failed: {told}")], "{}", session.stderr);
+        assert_eq!(causes, [format!("  caused by: authorization failed: {reason}")], "{}", session.stderr);
         assert!(session.stderr.contains("hint: set NATS_USER and NATS_PASSWORD"), "{}", session.stderr);
         assert!(!session.stderr.contains("wrong-word"), "{}", session.stderr);
     }
@@ -52,8 +52,8 @@ fn a_password_without_a_user_is_refused() {
     let test_env = test_env();
     let session = test_env.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let told = "environment variable `NATS_PASSWORD`: there is a password but no user";
-    assert!(session.stderr.contains(told), "{}", session.stderr);
+    let expected = "environment variable `NATS_PASSWORD`: there is a password but no user";
+    assert!(session.stderr.contains(expected), "{}", session.stderr);
     assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     // With a user it is valid, and without a NATS store it does not matter.
     let session =
@@ -68,13 +68,13 @@ fn a_password_without_a_user_is_refused() {
 #[test]
 fn a_certificate_without_its_key_is_refused() {
     let test_env = test_env();
-    for alone in ["NATS_CERT", "NATS_KEY"] {
-        let session = test_env.callboard(&["ls"]).env(alone, "mine.pem").run();
+    for variable in ["NATS_CERT", "NATS_KEY"] {
+        let session = test_env.callboard(&["ls"]).env(variable, "mine.pem").run();
         assert_eq!(session.code, 2, "{}", session.transcript());
-        let told = format!(
-            "environment variable `{alone}`: a client certificate needs both a certificate and a key; one is missing"
+        let expected = format!(
+            "environment variable `{variable}`: a client certificate needs both a certificate and a key; one is missing"
         );
-        assert!(session.stderr.contains(&told), "{}", session.stderr);
+        assert!(session.stderr.contains(&expected), "{}", session.stderr);
     }
 }
 
@@ -88,11 +88,11 @@ fn hints_repeat_the_store_from_the_command_line() {
     let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
     let session = test_env.callboard(&detached).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = format!(
+    let expected = format!(
         "run `callboard watch notes {store}` to follow it, `callboard stop notes {store}` to stop it\n"
     );
-    assert!(session.stderr.ends_with(&told), "{}", session.stderr);
-    // The hint works as printed, with nothing but the user name configured.
+    assert!(session.stderr.ends_with(&expected), "{}", session.stderr);
+    // The hint works as printed, with user and password in the environment.
     let watch = test_env.callboard(&["watch", "notes", "--store", &format!("nats://{address}")]);
     let watch =
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
@@ -104,24 +104,24 @@ fn hints_repeat_the_store_from_the_command_line() {
     let session = test_env.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let shown = test_env.callboard(&["show", "bad", "--store", &typed]).run();
-    for told in [&session.stderr, &shown.stdout] {
-        assert!(told.contains(&format!("`callboard retry bad {store}`")), "{told}");
+    for output in [&session.stderr, &shown.stdout] {
+        assert!(output.contains(&format!("`callboard retry bad {store}`")), "{output}");
     }
     // A store named by a variable is not repeated.
     let session = test_env.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: run `callboard ls` to list the runs of this repository\n"));
 }
 
-/// Taken as a directory it would be created, and its runs would be nowhere else.
+/// As a directory it would be created, and the runs would be there instead of on the server.
 #[test]
 fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
     let test_env = test_env();
-    let bare = test_env.backend().server().address();
-    for address in [bare.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
+    let without_scheme = test_env.backend().server().address();
+    for address in [without_scheme.as_str(), "nats:127.0.0.1", "ann:open-sesame@host:4222"] {
         let session = test_env.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
-        let told = "it looks like the address of a server without nats:// or tls://";
-        assert!(session.stderr.contains(told), "{}", session.stderr);
+        let expected = "it looks like the address of a server without nats:// or tls://";
+        assert!(session.stderr.contains(expected), "{}", session.stderr);
         assert!(!session.stderr.contains("open-sesame"), "{}", session.stderr);
     }
     let session = test_env.callboard(&["ls", "--store", "./host:4222"]).run();
@@ -129,27 +129,27 @@ fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
 }
 
 #[test]
-fn an_unknown_host_a_silent_server_and_a_closed_port_are_told_apart() {
+fn an_unknown_host_a_silent_server_and_a_closed_port_have_different_hints() {
     let test_env = test_env();
-    let failed = |address: &str| {
+    let stderr_of_ls = |address: &str| {
         let session = test_env.callboard(&["ls", "--store", address]).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
         session.stderr
     };
-    // Too long for a DNS query.
+    // A label of a DNS name has at most 63 characters.
     let name = "a".repeat(64);
-    let told = failed(&format!("nats://{name}:4222"));
-    assert!(told.contains("caused by: its host name cannot be resolved\n"), "{told}");
-    assert!(told.contains("hint: check the host name; run `callboard config"), "{told}");
+    let stderr = stderr_of_ls(&format!("nats://{name}:4222"));
+    assert!(stderr.contains("caused by: its host name cannot be resolved\n"), "{stderr}");
+    assert!(stderr.contains("hint: check the host name; run `callboard config"), "{stderr}");
     let address = test_env.backend().address().unwrap();
     test_env.backend().server().hold();
-    let told = failed(&address);
-    assert!(told.contains("hint: check that the server runs and that no firewall blocks it"), "{told}");
+    let stderr = stderr_of_ls(&address);
+    assert!(stderr.contains("hint: check that the server runs and that no firewall blocks it"), "{stderr}");
     test_env.backend().server().release();
     test_env.backend().server().kill();
-    let told = failed(&address);
+    let stderr = stderr_of_ls(&address);
     assert!(
-        told.contains("hint: start the server with its data directory (`nats-server -js -sd DIR`)"),
-        "{told}"
+        stderr.contains("hint: start the server with its data directory (`nats-server -js -sd DIR`)"),
+        "{stderr}"
     );
 }

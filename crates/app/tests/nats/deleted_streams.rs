@@ -10,7 +10,8 @@ steps:
   - { id: collect, agent: scribe, prompt: task.md }
 ";
 
-fn succeeded(test_env: &TestEnv) {
+/// Runs the workflow `notes` to its end.
+fn run_to_success(test_env: &TestEnv) {
     test_env.write("wf.yaml", WORKFLOW);
     let session = test_env.run_named("notes").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -19,18 +20,18 @@ fn succeeded(test_env: &TestEnv) {
 #[test]
 fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
     let test_env = test_env();
-    succeeded(&test_env);
+    run_to_success(&test_env);
     delete_stream(&test_env, "callboard-journal");
     for command in [&["ls"][..], &["show", "notes"], &["resume", "notes"]] {
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let gone = "error[E024]: the stream `callboard-journal` at the NATS server";
-        assert!(session.stderr.starts_with(gone), "{}", session.transcript());
+        let expected = "error[E024]: the stream `callboard-journal` at the NATS server";
+        assert!(session.stderr.starts_with(expected), "{}", session.transcript());
     }
     let session = test_env.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let known = "the journal of run `notes` is lost; what remains: 1 attempt on this machine, the view `run_state.json` in this repository";
-    assert!(session.stderr.contains(known), "{}", session.transcript());
+    let expected = "the journal of run `notes` is lost; what remains: 1 attempt on this machine, the view `run_state.json` in this repository";
+    assert!(session.stderr.contains(expected), "{}", session.transcript());
     assert!(!has_stream(&test_env, "callboard-journal"));
     let doctor = test_env.callboard(&["doctor"]).run();
     assert_eq!(doctor.code, 1, "{}", doctor.transcript());
@@ -40,7 +41,7 @@ fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
 #[test]
 fn every_command_reports_deleted_blobs_and_recover_lists_them() {
     let test_env = test_env();
-    succeeded(&test_env);
+    run_to_success(&test_env);
     // The report is too large for one message, so its entry becomes a blob.
     test_env.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     assert_eq!(test_env.run_named("large").run().code, 0);
@@ -62,13 +63,13 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
     ] {
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
-        assert!(session.stderr.starts_with(gone), "{}", session.transcript());
+        let expected = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+        assert!(session.stderr.starts_with(expected), "{}", session.transcript());
     }
     for recover in [&["recover", "--dry-run"][..], &["recover"]] {
         let session = test_env.callboard(recover).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        for told in [
+        for expected in [
             "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
              message; everything else is intact",
             "run `notes` has lost its definition; all of its 3 entries are intact",
@@ -77,7 +78,7 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
             "run `callboard import FILE --store DIR` to import an exported run into another store",
             "--store DIR` to import the documents of the bucket",
         ] {
-            assert!(session.stderr.contains(told), "{told}: {}", session.transcript());
+            assert!(session.stderr.contains(expected), "{expected}: {}", session.transcript());
         }
         assert!(!session.stderr.contains("is lost"), "{}", session.transcript());
     }
@@ -100,19 +101,19 @@ fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let gone = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
-    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    let expected = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
+    assert!(session.stderr.contains(expected), "{}", session.transcript());
     assert!(!has_stream(&test_env, "OBJ_callboard-blobs"));
 }
 
 #[test]
 fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
     let test_env = test_env();
-    succeeded(&test_env);
+    run_to_success(&test_env);
     let cycle = "peer:spec:login:cycle:1";
     let peer = test_env.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
     assert_eq!(peer.code, 0, "{}", peer.transcript());
-    let before = test_env.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
+    let phases = test_env.callboard(&["state", "get", cycle, "--path", "/phases"]).run().stdout;
     delete_stream(&test_env, "KV_agent-os-peer-state");
     let resumed = test_env.callboard(&["resume", cycle]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
@@ -140,17 +141,18 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
         bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
     });
     let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
-    assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&before).unwrap());
+    assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&phases).unwrap());
     assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
     assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
 }
 
-/// The engine notices through its watch, or at its next write.
+/// The engine notices the deletion through its watch of the bucket, or at its next write.
 #[test]
 fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let test_env = test_env();
-    let note = test_env.shared_dir().join("planning");
-    let agent = format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", note.display(), gate_of(&test_env));
+    let started_file = test_env.shared_dir().join("planning");
+    let agent =
+        format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", started_file.display(), gate_path(&test_env));
     let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), &agent);
     let mut gate = test_env.gate("gate");
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
@@ -160,39 +162,39 @@ fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let gone = "error[E024]: the stream `KV_agent-os-peer-state` at the NATS server";
-    assert!(session.stderr.contains(gone), "{}", session.transcript());
+    let expected = "error[E024]: the stream `KV_agent-os-peer-state` at the NATS server";
+    assert!(session.stderr.contains(expected), "{}", session.transcript());
     for command in [
         &["resume", "peer:spec:login:cycle:1"][..],
         &["peer", "create-spec", "--spec", "y", "y", "--rehearse"],
     ] {
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        assert!(session.stderr.contains(gone), "{}", session.transcript());
+        assert!(session.stderr.contains(expected), "{}", session.transcript());
     }
     assert!(!has_stream(&test_env, "KV_agent-os-peer-state"));
 }
 
-fn gate_of(test_env: &TestEnv) -> String {
+fn gate_path(test_env: &TestEnv) -> String {
     test_env.shared_dir().join("gate").display().to_string()
 }
 
-/// A server started without its directory has no streams, and looks like a new one.
+/// A server that was started without its data directory has no streams, like a new one.
 #[test]
 fn a_new_store_in_the_place_of_another_is_reported() {
     let test_env = test_env();
-    succeeded(&test_env);
+    run_to_success(&test_env);
     for stream in ["callboard-journal", "OBJ_callboard-blobs", "callboard-leases"] {
         delete_stream(&test_env, stream);
     }
     let session = test_env.callboard(&["ls"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = format!(
+    let expected = format!(
         "note: this machine used another store there before (its attempts are in `{}`); check that the server was \
          started with its data directory",
         test_env.store().display()
     );
-    assert!(session.stderr.contains(&told), "{}", session.transcript());
+    assert!(session.stderr.contains(&expected), "{}", session.transcript());
     let session = test_env.callboard(&["ls"]).run();
     assert!(
         !session.stderr.contains("used another store there before"),

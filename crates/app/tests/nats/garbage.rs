@@ -32,8 +32,8 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
     for command in [&["show", "trial"][..], &["resume", "trial"], &["stop", "trial"], &["log", "trial"]] {
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let what = "error[E003]: the journal of run `trial` at the NATS server `";
-        assert!(session.stderr.starts_with(what), "{}", session.transcript());
+        let error = "error[E003]: the journal of run `trial` at the NATS server `";
+        assert!(session.stderr.starts_with(error), "{}", session.transcript());
         assert!(session.stderr.contains("` cannot be parsed\n"), "{}", session.transcript());
         assert!(session.stderr.contains("was not written by callboard"), "{}", session.transcript());
         assert!(session.stderr.contains("hint: run `callboard recover`"), "{}", session.transcript());

@@ -10,17 +10,20 @@ use testkit::{TestEnv, harness};
 
 use crate::nats::{client, test_env};
 
+// The keys and values of a bucket in each generation of the format, from the oldest (G0) to the last before version 2.
 const G0: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G2: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g2.jsonl");
 const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
+/// Keys that belong to no cycle, such as locks and counters.
 const TRANSIENT: &str = include_str!("../../../protocol/tests/fixtures/peer/old/transient.jsonl");
+/// A cycle that is marked as completed, although its phase `execute` has no output.
 const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 
 const BUCKET: &str = "agent-os-peer-state";
 
-/// Fills the bucket as earlier programs did.
-async fn fill_so(client: &Context, lines: &str) {
+/// Creates the bucket as earlier programs did, and puts the key and value of each line into it.
+async fn fill_bucket_async(client: &Context, lines: &str) {
     let config = stream::Config {
         name: format!("KV_{BUCKET}"),
         subjects: vec![format!("$KV.{BUCKET}.>")],
@@ -36,15 +39,15 @@ async fn fill_so(client: &Context, lines: &str) {
     }
 }
 
-fn fill(test_env: &TestEnv, lines: &str) {
-    harness::wait(fill_so(&client(test_env), lines));
+fn fill_bucket(test_env: &TestEnv, lines: &str) {
+    harness::wait(fill_bucket_async(&client(test_env), lines));
 }
 
 async fn put(client: &Context, key: &str, value: String) {
     client.publish(format!("$KV.{BUCKET}.{key}"), value.into()).await.unwrap().await.unwrap();
 }
 
-/// The keys that have a value.
+/// Returns the keys that have a value.
 async fn keys_of(client: &Context) -> BTreeSet<String> {
     let bucket = client.get_stream(format!("KV_{BUCKET}")).await.unwrap();
     let subjects: Vec<_> = bucket.info_with_subjects(">").await.unwrap().try_collect().await.unwrap();
@@ -62,20 +65,20 @@ fn keys(test_env: &TestEnv) -> BTreeSet<String> {
     harness::wait(keys_of(&client(test_env)))
 }
 
-fn import(test_env: &TestEnv, more: &[&str]) -> testkit::Session {
+fn import(test_env: &TestEnv, flags: &[&str]) -> testkit::Session {
     let address = test_env.backend().address().unwrap();
     let arguments = ["import", "--peer", &address];
-    test_env.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
+    test_env.callboard(&arguments.iter().chain(flags).copied().collect::<Vec<_>>()).run()
 }
 
 #[test]
 fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
     let test_env = test_env();
-    fill(&test_env, G1);
+    fill_bucket(&test_env, G1);
     let before = keys(&test_env);
-    let told = import(&test_env, &[]);
-    assert_eq!(told.code, 0, "{}", told.transcript());
-    assert!(told.stderr.contains("nothing was written: 5 cycles to import"), "{}", told.transcript());
+    let listed = import(&test_env, &[]);
+    assert_eq!(listed.code, 0, "{}", listed.transcript());
+    assert!(listed.stderr.contains("nothing was written: 5 cycles to import"), "{}", listed.transcript());
     let imported = import(&test_env, &["--write"]);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(keys(&test_env).is_superset(&before), "old keys stay");
@@ -88,7 +91,7 @@ fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
 #[test]
 fn delete_old_deletes_only_the_keys_that_were_imported() {
     let test_env = test_env();
-    fill(&test_env, G1);
+    fill_bucket(&test_env, G1);
     harness::wait(put(&client(&test_env), "somebody.elses", "1".to_owned()));
     let imported = import(&test_env, &["--write", "--delete-old"]);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
@@ -97,11 +100,11 @@ fn delete_old_deletes_only_the_keys_that_were_imported() {
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
 }
 
-/// Every shape of spec section 1.9, and key names that only a server accepts.
+/// Every older format of the specification (its section 1.9), and keys with colons, which the server accepts.
 #[test]
 fn a_live_bucket_is_read_like_a_dump_of_it() {
     let test_env = test_env();
-    let shapes = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
+    let formats = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
     let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
     let with_colons: String = of_login
         .map(|line| {
@@ -112,14 +115,14 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
         })
         .collect();
     assert!(!with_colons.is_empty());
-    let lines = shapes + &with_colons;
+    let lines = formats + &with_colons;
     test_env.write("dump.jsonl", &lines);
-    fill(&test_env, &lines);
+    fill_bucket(&test_env, &lines);
     let cycles = |session: testkit::Session| {
         assert_eq!(session.code, 0, "{}", session.transcript());
-        let told = session.json();
-        assert_eq!(told["unreadable"], serde_json::json!([]), "{told:#}");
-        let cycles = told["cycles"].as_array().unwrap().clone();
+        let report = session.json();
+        assert_eq!(report["unreadable"], serde_json::json!([]), "{report:#}");
+        let cycles = report["cycles"].as_array().unwrap().clone();
         cycles.into_iter().map(|cycle| (cycle["run"].clone(), cycle["status"].clone())).collect::<Vec<_>>()
     };
     let of_dump = cycles(test_env.callboard(&["import", "--peer", "dump.jsonl", "--json"]).run());
@@ -129,14 +132,14 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
     let imported = import(&test_env, &["--write", "--json"]);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let again = import(&test_env, &["--write", "--json"]).json();
-    let is_there = |cycle: &Value| cycle["result"] == "exists";
-    assert!(again["cycles"].as_array().unwrap().iter().all(is_there), "{again:#}");
+    let exists = |cycle: &Value| cycle["result"] == "exists";
+    assert!(again["cycles"].as_array().unwrap().iter().all(exists), "{again:#}");
 }
 
 #[test]
-fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_went_on() {
+fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_was_changed() {
     let test_env = test_env();
-    fill(&test_env, G1);
+    fill_bucket(&test_env, G1);
     assert_eq!(import(&test_env, &["--write"]).code, 0);
     let cycle = "peer:spec:login:cycle:2";
     let read = test_env.callboard(&["state", "get", cycle, "--path", "/sequence"]).run();
@@ -152,7 +155,7 @@ fn the_old_keys_of_an_imported_cycle_can_be_deleted_after_it_went_on() {
     assert_eq!(note.stdout.trim(), "1", "{}", note.transcript());
 }
 
-/// The bucket holds only the digest of a large output.
+/// The bucket has only the digest of a large output; the output itself is a blob.
 #[test]
 fn a_cycle_with_a_large_output_is_imported_whole_into_another_store() {
     let test_env = test_env();
@@ -167,28 +170,28 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
 "#;
     let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), agent);
-    let played = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
-    let played = test_env.callboard(&played).run();
-    assert_eq!(played.code, 0, "{}", played.transcript());
+    let created = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
+    let created = test_env.callboard(&created).run();
+    assert_eq!(created.code, 0, "{}", created.transcript());
     let get = ["state", "get", "peer:spec:login:cycle:1", "--path", "/phases"];
     let before = test_env.callboard(&get).run().json();
     assert!(before["plan"]["output"].to_string().len() > 150_000);
-    let there = import(&test_env, &["--write"]);
-    assert_eq!(there.code, 0, "{}", there.transcript());
-    assert!(there.stderr.contains("1 cycle already imported"), "{}", there.transcript());
+    let same_store = import(&test_env, &["--write"]);
+    assert_eq!(same_store.code, 0, "{}", same_store.transcript());
+    assert!(same_store.stderr.contains("1 cycle already imported"), "{}", same_store.transcript());
     let other = test_env.shared_dir().join("other");
-    let elsewhere = ["--store", other.to_str().unwrap()];
-    let imported = import(&test_env, &[&["--write"], &elsewhere[..]].concat());
+    let other_store = ["--store", other.to_str().unwrap()];
+    let imported = import(&test_env, &[&["--write"], &other_store[..]].concat());
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(!imported.stdout.contains("converted"), "{}", imported.transcript());
-    assert_eq!(test_env.callboard(&[&get[..], &elsewhere].concat()).run().json(), before);
+    assert_eq!(test_env.callboard(&[&get[..], &other_store].concat()).run().json(), before);
 }
 
 /// The cycle's old key equals its new one.
 #[test]
 fn an_old_document_under_the_cycles_own_key_is_migrated_in_place() {
     let test_env = test_env();
-    fill(&test_env, NEVER_EXECUTED);
+    fill_bucket(&test_env, NEVER_EXECUTED);
     let imported = import(&test_env, &["--write", "--delete-old"]);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let cycle =
@@ -203,8 +206,8 @@ fn a_server_without_the_bucket_is_named() {
     let test_env = test_env();
     let session = import(&test_env, &[]);
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let none = "error: there is no bucket `agent-os-peer-state` at";
-    assert!(session.stderr.starts_with(none), "{}", session.transcript());
+    let expected = "error: there is no bucket `agent-os-peer-state` at";
+    assert!(session.stderr.starts_with(expected), "{}", session.transcript());
     let session = test_env.callboard(&["import", "--peer", "x.jsonl", "--write", "--delete-old"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(session.stderr.contains("`--delete-old` needs a bucket, not a dump"), "{}", session.stderr);

@@ -8,7 +8,7 @@ use crate::nats::test_env;
 const STEPS: usize = 300;
 
 /// A busy machine runs about ten steps a second.
-const LONGEST: Duration = Duration::from_secs(600);
+const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[test]
 fn a_run_of_many_steps_succeeds() {
@@ -21,12 +21,12 @@ fn a_run_of_many_steps_succeeds() {
         workflow.push_str(&format!("  - {{id: s{number}, agent: trivial, prompt: task.md}}\n"));
     }
     test_env.write("wf.yaml", &workflow);
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = test_env.callboard(&["run", "wf.yaml", "--run-id", "large", "--jobs", "4"]).start();
-    assert!(running.ends_within(LONGEST), "{steps} steps take too long");
+    assert!(running.ends_within(RUN_TIMEOUT), "{steps} steps take too long");
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.stderr);
-    println!("{steps} steps in {:.1} s", begun.elapsed().as_secs_f64());
+    println!("{steps} steps in {:.1} s", started.elapsed().as_secs_f64());
     let shown = test_env.callboard(&["show", "large", "--json"]).run().json();
     let steps_shown = shown["document"]["steps"].as_object().unwrap();
     assert_eq!(steps_shown.len(), steps);
@@ -35,8 +35,8 @@ fn a_run_of_many_steps_succeeds() {
     let journal = test_env.journal("large");
     let changes: Vec<_> =
         journal.iter().flat_map(|line| line["entry"]["changes"].as_array().unwrap()).collect();
-    let of = |kind: &str| changes.iter().filter(|change| change["change"] == kind).count();
-    assert_eq!((of("started"), of("ended")), (steps, steps));
-    let before = test_env.callboard(&["show", "large", "--at", "2", "--json"]).run();
-    assert_eq!(before.code, 0, "{}", before.stderr);
+    let count_of = |kind: &str| changes.iter().filter(|change| change["change"] == kind).count();
+    assert_eq!((count_of("started"), count_of("ended")), (steps, steps));
+    let early = test_env.callboard(&["show", "large", "--at", "2", "--json"]).run();
+    assert_eq!(early.code, 0, "{}", early.stderr);
 }

@@ -57,7 +57,7 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     test_env.expect_no_orphans();
 }
 
-/// As after an outage: the lease has expired, and its live engine renews it without a journal entry.
+/// As after an outage, the lease has expired, and the engine renews it. A renewal makes no journal entry.
 #[test]
 fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     let test_env = test_env_with_short_leases();
@@ -80,7 +80,7 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     assert_eq!(watching.wait().code, 0);
 }
 
-/// The epoch in the journal decides which engine may write; leases only say whom to wait for, so they can be recreated.
+/// The epoch in the journal decides which engine may write. A lease only says which engine is alive, so it may be lost.
 #[test]
 fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     let test_env = test_env_with_short_leases();

@@ -1,5 +1,4 @@
-//! Sessions about NATS, each on a server of its own. What holds on either store is in `sessions` and `faults`, which run on
-//! both.
+//! Sessions about NATS, each on a server of its own. Tests for both stores are in `sessions` and `faults`.
 
 mod addresses;
 mod deleted_streams;
@@ -27,8 +26,8 @@ fn test_env() -> TestEnv {
     test_env_on(Server::start())
 }
 
-/// Starts a cluster of three with three replicas, and returns its addresses.
-fn three() -> ([Server; 3], String) {
+/// Starts a cluster of three servers, creates a store with three replicas, and returns the servers and their addresses.
+fn start_cluster_of_three() -> ([Server; 3], String) {
     let servers = Server::start_three();
     let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
     let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
@@ -36,7 +35,7 @@ fn three() -> ([Server; 3], String) {
     (servers, addresses)
 }
 
-/// Adds settings to the user's `[store]` section.
+/// Writes the user's configuration with these settings in `[store]`.
 fn configure(test_env: &TestEnv, settings: &str) {
     test_env.write("../home/.config/callboard/config.toml", &format!("[store]\nreplicas = 1\n{settings}\n"));
 }

@@ -6,10 +6,12 @@ use rustix::process::Signal;
 use testkit::nats::Server;
 use testkit::{Gate, ProcessHandle, Running, TestEnv, harness, status};
 
-use crate::nats::{client, configure, delete_stream, has_stream, test_env, test_env_on, three};
+use crate::nats::{
+    client, configure, delete_stream, has_stream, start_cluster_of_three, test_env, test_env_on,
+};
 
-/// Starts a run of three steps whose second one is running and waits at the gate.
-pub(crate) fn in_the_middle(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
+/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits at the gate.
+pub(crate) fn start_run_up_to_second_step(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
     test_env.workflow(&["a", "b: a", "c: b"]);
     test_env.plan(&["b * wait gate"]);
     let engine = test_env.run(&[]).start();
@@ -18,7 +20,7 @@ pub(crate) fn in_the_middle(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) 
 }
 
 /// Lets the agent end while the store is unreachable.
-fn end_during_the_outage(test_env: &TestEnv, gate: &mut Gate, agent: &ProcessHandle) {
+fn end_agent_during_outage(test_env: &TestEnv, gate: &mut Gate, agent: &ProcessHandle) {
     gate.open();
     agent.wait();
     let attempt = test_env.attempt("trial", "b", "1.1");
@@ -41,9 +43,9 @@ fn expect_each_step_once(test_env: &TestEnv) {
 fn a_server_that_is_killed_and_comes_back_costs_no_step() {
     let test_env = test_env();
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
-    end_during_the_outage(&test_env, &mut gate, &agent);
+    end_agent_during_outage(&test_env, &mut gate, &agent);
     test_env.backend().server().restart();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -53,9 +55,9 @@ fn a_server_that_is_killed_and_comes_back_costs_no_step() {
 /// Kills the stream leader, then a second server, so that no write succeeds; then both return.
 #[test]
 fn losing_two_of_three_servers_for_a_while_costs_no_step() {
-    let ([first, second, third], addresses) = three();
+    let ([first, second, third], addresses) = start_cluster_of_three();
     let (test_env, mut others) = (test_env_on(first), [second, third]);
-    let mut with = |number: usize, act: fn(&mut Server)| match number {
+    let mut on_server = |number: usize, act: fn(&mut Server)| match number {
         0 => act(&mut test_env.backend().server()),
         other => act(&mut others[other - 1]),
     };
@@ -67,16 +69,16 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
     let journal = harness::wait(client(&test_env).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
-    with(leader, Server::kill);
+    on_server(leader, Server::kill);
     gate.open();
     // The remaining two have elected another leader.
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("c#1.1")).expect("at work");
-    with((leader + 1) % 3, Server::kill);
+    on_server((leader + 1) % 3, Server::kill);
     second.open();
     agent.wait();
     engine.wait_until_it_says("waiting for the NATS server");
-    with(leader, Server::restart);
-    with((leader + 1) % 3, Server::restart);
+    on_server(leader, Server::restart);
+    on_server((leader + 1) % 3, Server::restart);
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&test_env);
@@ -86,12 +88,12 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
 fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let test_env = test_env();
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().hold();
-    end_during_the_outage(&test_env, &mut gate, &agent);
+    end_agent_during_outage(&test_env, &mut gate, &agent);
     // A command gives up after the answer timeout. The engine reports the outage and retries.
-    let looked = test_env.callboard(&["ls"]).run();
-    assert_eq!(looked.code, 5, "{}", looked.transcript());
+    let listed = test_env.callboard(&["ls"]).run();
+    assert_eq!(listed.code, 5, "{}", listed.transcript());
     engine.wait_until_it_says("waiting for the NATS server");
     test_env.backend().server().release();
     let session = engine.wait();
@@ -105,7 +107,7 @@ fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_wo
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
     gate.open();
     agent.wait();
@@ -133,7 +135,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     engine.kill();
     engine.wait();
     test_env.backend().server().kill();
@@ -152,7 +154,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
 fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let test_env = test_env();
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().hold();
     // The kernel merges two signals that are pending at once.
     while !engine.ends_within(Duration::from_millis(100)) {
@@ -173,14 +175,14 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
 fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let test_env = test_env();
     let mut gate = test_env.gate("gate");
-    let (engine, _agent) = in_the_middle(&test_env);
+    let (engine, _agent) = start_run_up_to_second_step(&test_env);
     let address = test_env.backend().address().unwrap();
     delete_stream(&test_env, "callboard-journal");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
-    let named = format!("the stream `callboard-journal` at the NATS server `{address}`");
-    assert!(session.stderr.contains(&named), "{}", session.stderr);
+    let expected = format!("the stream `callboard-journal` at the NATS server `{address}`");
+    assert!(session.stderr.contains(&expected), "{}", session.stderr);
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
@@ -192,11 +194,11 @@ fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
 fn a_server_that_returns_with_another_store_ends_the_engine() {
     let test_env = test_env();
     let mut gate = test_env.gate("gate");
-    let (engine, agent) = in_the_middle(&test_env);
+    let (engine, agent) = start_run_up_to_second_step(&test_env);
     let watching = test_env.callboard(&["watch", "trial"]).start();
     watching.wait_until_it_says("b#1.1");
     test_env.backend().server().kill();
-    let had = test_env.backend().server().restart_empty();
+    let old_directory = test_env.backend().server().restart_empty();
     let listed = test_env.callboard(&["ls"]).run();
     assert!(listed.stderr.contains("note: created a new store at"), "{}", listed.transcript());
     gate.open();
@@ -208,7 +210,7 @@ fn a_server_that_returns_with_another_store_ends_the_engine() {
     }
     assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
     test_env.backend().server().kill();
-    let _empty = test_env.backend().server().restart_in(had);
+    let _empty = test_env.backend().server().restart_in(old_directory);
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     expect_each_step_once(&test_env);
@@ -220,7 +222,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         let test_env = test_env();
         configure(&test_env, "outages = \"2s\"");
         let mut gate = test_env.gate("gate");
-        let (engine, agent) = in_the_middle(&test_env);
+        let (engine, agent) = start_run_up_to_second_step(&test_env);
         test_env.backend().server().kill();
         engine.signal(signal);
         let session = engine.wait();

@@ -1,4 +1,4 @@
-//! A server with a password, which appears nowhere.
+//! The password of a server is in no output and in no file of the repository.
 
 use std::fs;
 use std::path::Path;
@@ -14,24 +14,24 @@ fn test_env() -> TestEnv {
     test_env_on(Server::start_for("ann", PASSWORD))
 }
 
-/// Lists every file below a directory that contains the password.
+/// Lists the files below a directory that contain the password.
 fn files_with_password(directory: &Path) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
-            told.extend(files_with_password(&path));
+            found.extend(files_with_password(&path));
         } else if entry.file_type().unwrap().is_file() {
             let bytes = fs::read(&path).unwrap();
             if bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes()) {
-                told.push(path.display().to_string());
+                found.push(path.display().to_string());
             }
         }
     }
-    told
+    found
 }
 
-/// The planner reads and patches the document; the executor reports by command.
+/// The agent of `plan` reads and patches the document; the agent of `execute` reports with `callboard report`.
 const AGENTS: [&str; 2] = [
     "plan * do \"$shared/callboard\" state get --path /sequence >\"$shared/sequence\" 2>\"$shared/refused\"; \
      \"$shared/callboard\" state patch --expect \"$(cat \"$shared/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$shared/refused\"; \
@@ -47,7 +47,7 @@ fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
     test_env.plan(&AGENTS);
     let session = test_env.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let mut said = session.stderr + &session.stdout;
+    let mut output = session.stderr + &session.stdout;
     for command in [
         &["config"][..],
         &["config", "--json"],
@@ -62,27 +62,27 @@ fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
         &["resume", CYCLE],
     ] {
         let session = test_env.callboard(command).run();
-        said.push_str(&session.stdout);
-        said.push_str(&session.stderr);
+        output.push_str(&session.stdout);
+        output.push_str(&session.stderr);
     }
     let logged = test_env.callboard(&["ls"]).env("CALLBOARD_LOG", "trace").run();
     assert!(logged.stderr.contains("async_nats"), "the client's own log: {}", logged.stderr);
-    said.push_str(&logged.stderr);
+    output.push_str(&logged.stderr);
     test_env.backend().server().kill();
     for command in [&["ls"][..], &["resume", CYCLE], &["doctor"]] {
         let session = test_env.callboard(command).env("CALLBOARD_LOG", "trace").run();
         assert_ne!(session.code, 0, "{}", session.transcript());
-        said.push_str(&session.stderr);
+        output.push_str(&session.stderr);
     }
-    assert!(said.contains(&test_env.backend().server().address()), "the server is named: {said}");
-    said
+    assert!(output.contains(&test_env.backend().server().address()), "the server is named: {output}");
+    output
 }
 
 #[test]
 fn a_password_in_the_address_is_never_printed() {
     let test_env = test_env();
-    let said = output_of_a_cycle_and_its_commands(&test_env);
-    assert!(!said.contains(PASSWORD), "{said}");
+    let output = output_of_a_cycle_and_its_commands(&test_env);
+    assert!(!output.contains(PASSWORD), "{output}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
     // Agents do not get it either; they get a hint.
     let refused = fs::read_to_string(test_env.shared_dir().join("refused")).unwrap();
@@ -96,17 +96,17 @@ fn a_password_in_the_address_is_never_printed() {
 fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
     let test_env = test_env();
     configure(&test_env, &format!("user = \"ann\"\npassword = \"{PASSWORD}\""));
-    let said = output_of_a_cycle_and_its_commands(&test_env);
+    let output = output_of_a_cycle_and_its_commands(&test_env);
     assert!(
-        said.contains("from inside"),
+        output.contains("from inside"),
         "{}",
         fs::read_to_string(test_env.shared_dir().join("refused")).unwrap()
     );
-    assert!(!said.contains(PASSWORD), "{said}");
+    assert!(!output.contains(PASSWORD), "{output}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
 }
 
-/// The address is in the user's configuration; no variable but ours holds any of it.
+/// The user's configuration has the address with its password; `CALLBOARD_STORE` has it without.
 #[test]
 fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     let test_env = test_env();
@@ -120,15 +120,16 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.agent_log().wait_for_start("a#1.1");
     let engine = ProcessHandle::of(test_env.engine("trial").unwrap()).expect("it waits for its agent");
-    let tells = |bytes: &[u8]| bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes());
+    let contains_password =
+        |bytes: &[u8]| bytes.windows(PASSWORD.len()).any(|bytes| bytes == PASSWORD.as_bytes());
     for file in ["environ", "cmdline"] {
         let seen = fs::read(format!("/proc/{}/{file}", engine.pid())).unwrap();
-        assert!(!seen.is_empty() && !tells(&seen), "{}", String::from_utf8_lossy(&seen));
+        assert!(!seen.is_empty() && !contains_password(&seen), "{}", String::from_utf8_lossy(&seen));
     }
     gate.open();
     engine.wait();
-    let told = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
-    assert!(told.contains("CALLBOARD_STORE=") && !told.contains(PASSWORD), "{told}");
+    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    assert!(environment.contains("CALLBOARD_STORE=") && !environment.contains(PASSWORD), "{environment}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
@@ -144,8 +145,8 @@ fn exported_credentials_reach_agents_that_see_the_whole_environment() {
     let session = run.env("NATS_USER", "ann").env("NATS_PASSWORD", PASSWORD).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.wait_for_engine("trial");
-    let told = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
-    assert!(told.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{told}");
+    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    assert!(environment.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{environment}");
 }
 
 #[test]
@@ -162,19 +163,19 @@ fn a_wrong_password_is_refused_and_not_printed() {
     );
 }
 
-/// An unreadable configuration hides its own settings; the command line is still known.
+/// Without a readable configuration the commands still know the address from the command line, and could print it.
 #[test]
 fn a_password_on_the_command_line_is_not_printed_when_the_configuration_is_broken() {
     let test_env = test_env();
     let address = test_env.backend().address().unwrap();
-    let nowhere = format!("nats://ann:{PASSWORD}@");
-    for (wrong, address) in [("nonsense = 1\n", &address), ("]", &address), ("", &nowhere)] {
-        test_env.write("callboard.toml", wrong);
+    let without_host = format!("nats://ann:{PASSWORD}@");
+    for (configuration, address) in [("nonsense = 1\n", &address), ("]", &address), ("", &without_host)] {
+        test_env.write("callboard.toml", configuration);
         for command in [&["doctor"][..], &["doctor", "--json"], &["doctor", "--unit"], &["ls"], &["config"]] {
             let session = test_env.callboard(&[command, &["--store", address]].concat()).run();
             assert_ne!(session.code, 0, "{}", session.transcript());
-            let said = session.stdout + &session.stderr;
-            assert!(!said.contains(PASSWORD), "{command:?} with {wrong:?}: {said}");
+            let output = session.stdout + &session.stderr;
+            assert!(!output.contains(PASSWORD), "{command:?} with {configuration:?}: {output}");
         }
     }
 }

@@ -10,13 +10,14 @@ use crate::nats::{test_env, test_env_on};
 
 const PASSWORD: &str = "open-sesame-4711";
 
+/// Returns the unit that `doctor --unit` prints.
 fn unit(test_env: &TestEnv) -> String {
     let session = test_env.callboard(&["doctor", "--unit"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     session.stdout
 }
 
-/// The values of a key, in order.
+/// Returns the values of a key, in order.
 fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
@@ -44,8 +45,8 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
     let test_env = test_env();
     let unit = unit(&test_env);
     let store = format!("--store {}", test_env.backend().address().unwrap());
-    let (question, start) = (values(&unit, "ExecStartPre"), values(&unit, "ExecStart"));
-    assert!(question[0].ends_with(&format!("callboard ls --unfinished {store}")), "{unit}");
+    let (pre_start, start) = (values(&unit, "ExecStartPre"), values(&unit, "ExecStart"));
+    assert!(pre_start[0].ends_with(&format!("callboard ls --unfinished {store}")), "{unit}");
     assert!(start[0].starts_with('-') && start[0].ends_with(&format!("resume --all {store}")), "{unit}");
     assert_eq!(
         (values(&unit, "Restart"), values(&unit, "StartLimitIntervalSec")),
@@ -53,9 +54,9 @@ fn a_unit_waits_for_the_server_before_it_starts_anything() {
     );
     assert_eq!(values(&unit, "EnvironmentFile"), Vec::<&str>::new(), "the server needs no login: {unit}");
     test_env.backend().server().kill();
-    assert_eq!(execute(&test_env, &unit, question[0]), 5);
+    assert_eq!(execute(&test_env, &unit, pre_start[0]), 5);
     test_env.backend().server().restart();
-    assert_eq!((execute(&test_env, &unit, question[0]), execute(&test_env, &unit, start[0])), (0, 0));
+    assert_eq!((execute(&test_env, &unit, pre_start[0]), execute(&test_env, &unit, start[0])), (0, 0));
 }
 
 #[test]

@@ -36,14 +36,14 @@ fn nearest_existing(path: &Path) -> PathBuf {
     path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/")).to_owned()
 }
 
-fn free_space(holds: &str, path: &Path) -> Option<Finding> {
+fn free_space(content: &str, path: &Path) -> Option<Finding> {
     let space = rustix::fs::statvfs(path).ok()?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     let kind = file_system(path).unwrap_or_else(|| "an unknown file system".to_owned());
     // File systems that create inodes on demand report 0 of 0.
     let files = (space.f_files > 0).then_some(space.f_favail);
     let and_files = files.map(|files| format!(" and {files} files")).unwrap_or_default();
-    let message = format!("{holds} on {kind}: {}{and_files} free", size(free));
+    let message = format!("{content} on {kind}: {}{and_files} free", size(free));
     if free < MIN_FREE_BYTES || files.is_some_and(|files| files < MIN_FREE_FILES) {
         return Some(
             Finding::problem(CHECK, message)
@@ -69,9 +69,9 @@ fn file_system(path: &Path) -> Option<String> {
 /// Picks the longest mount point above the path. Of several mounts on one point the last hides the others.
 fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
     let mounts = mounts.lines().filter_map(|line| {
-        let (mount, described) = line.split_once(" - ")?;
+        let (mount, file_system) = line.split_once(" - ")?;
         let point = unescape_octal(mount.split(' ').nth(4)?);
-        let kind = described.split(' ').next()?.to_owned();
+        let kind = file_system.split(' ').next()?.to_owned();
         path.starts_with(&point).then_some((point.as_os_str().len(), kind))
     });
     mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)

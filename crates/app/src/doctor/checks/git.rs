@@ -21,12 +21,12 @@ pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding
             ];
         }
     };
-    let common = match &context.repository {
+    let common_dir = match &context.repository {
         Ok(Some(repository)) => &repository.common_dir,
         Ok(None) => return vec![Finding::note(CHECK, format!("{version}; not in a git repository"))],
         Err(failure) => return vec![Finding::failure(CHECK, failure)],
     };
-    let (existing, missing) = worktrees(common);
+    let (existing, missing) = worktrees(common_dir);
     let mut findings =
         vec![Finding::ok(CHECK, format!("{version}; {}", count(existing + 1, "worktree", "worktrees")))];
     if !missing.is_empty() {
@@ -37,13 +37,13 @@ pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding
                 .command(format!("git -C {} worktree prune", shell_word(&context.repo))),
         );
     }
-    findings.extend(runs.and_then(|runs| remaining(context, common, runs)));
+    findings.extend(runs.and_then(|runs| remaining_worktrees(context, common_dir, runs)));
     findings
 }
 
 /// Names the worktrees of runs that have ended. They have changes that no other branch has, or the run has failed.
-fn remaining(context: &DoctorContext, common: &Path, runs: &Runs) -> Option<Finding> {
-    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+fn remaining_worktrees(context: &DoctorContext, common_dir: &Path, runs: &Runs) -> Option<Finding> {
+    let linked = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
     let remaining = linked.filter_map(|entry| {
         let reason = fs::read_to_string(entry.path().join("locked")).ok()?;
         let run = supervisor::git::run_of_lock(&reason)?;
@@ -67,8 +67,8 @@ fn remaining(context: &DoctorContext, common: &Path, runs: &Runs) -> Option<Find
 }
 
 /// Returns the number of linked worktrees that exist, and the paths of those that do not.
-fn worktrees(common: &Path) -> (usize, Vec<PathBuf>) {
-    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+fn worktrees(common_dir: &Path) -> (usize, Vec<PathBuf>) {
+    let linked = fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
     let pointers = linked.filter_map(|entry| fs::read_to_string(entry.path().join("gitdir")).ok());
     let (existing, missing): (Vec<_>, Vec<_>) =
         pointers.map(|text| PathBuf::from(text.trim_end())).partition(|path| path.exists());

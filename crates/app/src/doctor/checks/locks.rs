@@ -16,7 +16,7 @@ const CHECK: &str = "locks";
 
 /// The engine process of a run.
 #[derive(Debug, Clone)]
-pub(super) struct Engine {
+pub(super) struct RunningEngine {
     pub(super) pid: u32,
     /// Its host, if the store is on NATS.
     host: Option<String>,
@@ -30,10 +30,10 @@ pub(super) struct Engine {
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     writer_lock: Vec<ProcessInfo>,
-    pub(super) engines: BTreeMap<String, Engine>,
+    pub(super) engines: BTreeMap<String, RunningEngine>,
 }
 
-impl Engine {
+impl RunningEngine {
     /// Returns the holder of a run's lease on NATS. An embedded store has no leases.
     pub(super) async fn from_lease(store: &AnyStore, run: &RunId) -> Result<Option<Self>, ReadError> {
         match store.backend() {
@@ -68,7 +68,7 @@ impl Locks {
                 // The holder writes its name into the file when it takes the lock.
                 let taken = fs::metadata(&file).and_then(|file| file.modified()).ok();
                 let held_for = taken.and_then(|taken| taken.elapsed().ok());
-                let engine = Engine { pid: holder.pid, host: None, stopped: holder.stopped, held_for };
+                let engine = RunningEngine { pid: holder.pid, host: None, stopped: holder.stopped, held_for };
                 locks.engines.insert(run, engine);
             }
         }
@@ -76,7 +76,8 @@ impl Locks {
     }
 }
 
-/// On NATS the engines are known only if the store could be read (`store_was_read`).
+/// Lists the running engines and reports stopped lock holders. On NATS the engines are known only if the store could be
+/// read (`store_was_read`).
 pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool) -> Vec<Finding> {
     if context.nats.is_some() && !store_was_read {
         return vec![Finding::note(CHECK, "cannot list running engines: the store cannot be read")];
@@ -94,7 +95,7 @@ pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool
             );
         }
     }
-    for (run, Engine { pid, .. }) in locks.engines.iter().filter(|(_, engine)| engine.stopped) {
+    for (run, RunningEngine { pid, .. }) in locks.engines.iter().filter(|(_, engine)| engine.stopped) {
         findings.push(
             Finding::problem(CHECK, format!("the engine of run `{run}`, process {pid}, is stopped"))
                 .code(Code::Held)
@@ -105,7 +106,7 @@ pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool
                 .command(format!("kill -CONT {pid}")),
         );
     }
-    let engines = locks.engines.iter().map(|(run, Engine { pid, host, held_for, .. })| {
+    let engines = locks.engines.iter().map(|(run, RunningEngine { pid, host, held_for, .. })| {
         let host = host.as_ref().map(|host| format!(" on `{host}`")).unwrap_or_default();
         let time = held_for.map(|time| format!(" for {}", output::duration(time))).unwrap_or_default();
         format!("run `{run}`: process {pid}{host}{time}")

@@ -18,21 +18,21 @@ pub(super) async fn check(
     settings: &NatsSettings,
 ) -> (Vec<Finding>, Option<AnyStore>) {
     let address = format!("{} ({})", settings.server(), context.chosen_by);
-    let beside = match &context.location {
+    let embedded = match &context.location {
         Ok(location) => location,
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
     };
-    let examined = async {
-        let store = AnyStore::connect(settings.clone(), beside, output::store_waiting).await?;
-        let notes = store.warnings().await?.to_vec();
+    let connected = async {
+        let store = AnyStore::connect(settings.clone(), embedded, output::store_waiting).await?;
+        let warnings = store.warnings().await?.to_vec();
         let is_new = match store.backend() {
             Backend::Nats(nats, _) => nats.is_new().await?,
             Backend::Embedded(_) => false,
         };
-        Ok::<_, Unavailable>((store, is_new, notes))
+        Ok::<_, Unavailable>((store, is_new, warnings))
     };
-    match examined.await {
-        Ok((store, is_new, notes)) => {
+    match connected.await {
+        Ok((store, is_new, warnings)) => {
             let local_dir = store.local_dir().root();
             let mut findings = vec![
                 Finding::ok(CHECK, format!("{address}: connected"))
@@ -41,8 +41,8 @@ pub(super) async fn check(
             if is_new {
                 findings.push(Finding::note(CHECK, "the servers had no store; a new one was created now"));
             }
-            findings.extend(missing_replicas(&notes));
-            findings.extend(notes.iter().filter_map(|note| settings_note(context, note)));
+            findings.extend(missing_replicas(&warnings));
+            findings.extend(warnings.iter().filter_map(|warning| settings_finding(context, warning)));
             findings.extend(sqlite_store::permissions(local_dir));
             (findings, Some(store))
         }
@@ -75,8 +75,8 @@ pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Run
 }
 
 /// Reports streams with too few replicas, in one finding per number of replicas.
-fn missing_replicas(notes: &[NatsWarning]) -> Vec<Finding> {
-    let fewer = notes.iter().filter_map(|note| match note {
+fn missing_replicas(warnings: &[NatsWarning]) -> Vec<Finding> {
+    let fewer = warnings.iter().filter_map(|warning| match warning {
         NatsWarning::FewerReplicas { stream, wanted, found, single_server } => {
             Some((stream, *wanted, *found, *single_server))
         }
@@ -115,11 +115,12 @@ fn too_few_replicas(streams: &[&String], wanted: usize, found: usize, single_ser
     }
 }
 
-fn settings_note(context: &DoctorContext, note: &NatsWarning) -> Option<Finding> {
-    let finding = Finding::note(CHECK, note.to_string());
-    match note {
+/// Reports a setting of the servers that differs from the configuration. Replicas have their own findings.
+fn settings_finding(context: &DoctorContext, warning: &NatsWarning) -> Option<Finding> {
+    let finding = Finding::note(CHECK, warning.to_string());
+    match warning {
         NatsWarning::StreamDeleted { .. } => {
-            let finding = Finding::problem(CHECK, note.to_string()).code(Code::NoStream);
+            let finding = Finding::problem(CHECK, warning.to_string()).code(Code::NoStream);
             Some(finding.command(format!("callboard recover{}", context.flags)))
         }
         NatsWarning::FewerReplicas { .. } => None,
@@ -141,9 +142,9 @@ fn settings_note(context: &DoctorContext, note: &NatsWarning) -> Option<Finding>
 }
 
 /// Writes a duration the way NATS tools and configurations read it.
-fn nats_duration(length: Duration) -> String {
-    match length.subsec_millis() {
-        0 => format!("{}s", length.as_secs()),
-        _ => format!("{}ms", length.as_millis()),
+fn nats_duration(duration: Duration) -> String {
+    match duration.subsec_millis() {
+        0 => format!("{}s", duration.as_secs()),
+        _ => format!("{}ms", duration.as_millis()),
     }
 }

@@ -12,7 +12,8 @@ use crate::output::{count, shell_word};
 
 const CHECK: &str = "orphans";
 
-/// `marked` was scanned before the store was read: an attempt is in the store before it has a process.
+/// Finds orphans among the `marked` processes. These were scanned before the store was read: an attempt is in the store
+/// before it has a process, so a process without an attempt is an orphan.
 pub(super) fn check(
     context: &DoctorContext,
     marked: io::Result<Vec<MarkedProcess>>,
@@ -26,12 +27,12 @@ pub(super) fn check(
     };
     let roots = roots(context, runs.is_some());
     let (ours, others): (Vec<_>, Vec<_>) =
-        marked.into_iter().partition(|process| roots.contains(&real(&process.store)));
+        marked.into_iter().partition(|process| roots.contains(&canonical(&process.store)));
     let mut findings = match runs {
-        Some(runs) => this_store(ours, runs),
+        Some(runs) => orphans_of_this_store(ours, runs),
         // Without a store there is no run, so every marked process is an orphan.
         None if context.nats.is_none() && !roots.iter().any(|root| root.join("callboard.db").exists()) => {
-            this_store(ours, &Runs { all: Vec::new(), unfinished: Vec::new() })
+            orphans_of_this_store(ours, &Runs { all: Vec::new(), unfinished: Vec::new() })
         }
         None if ours.is_empty() => Vec::new(),
         None => vec![
@@ -42,7 +43,7 @@ pub(super) fn check(
             .detail("cannot tell whether their attempts have ended: the store cannot be read"),
         ],
     };
-    findings.extend(other_stores(&others));
+    findings.extend(processes_of_other_stores(&others));
     findings
 }
 
@@ -50,26 +51,27 @@ pub(super) fn check(
 /// directories of every store they have had.
 fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
     match (&context.nats, &context.location) {
-        (Some(settings), Ok(beside)) if !store_was_read => {
+        (Some(settings), Ok(embedded)) if !store_was_read => {
             let known = context.root().into_iter().map(Path::to_owned);
-            beside.local_dirs_at(&settings.server()).into_iter().chain(known).map(real).collect()
+            embedded.local_dirs_at(&settings.server()).into_iter().chain(known).map(canonical).collect()
         }
-        _ => context.root().into_iter().map(real).collect(),
+        _ => context.root().into_iter().map(canonical).collect(),
     }
 }
 
-fn this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
+fn orphans_of_this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
     let is_expected = |process: &MarkedProcess| {
         let is_live = |run: &Unfinished| run.may_be_running(&process.attempt);
         runs.unfinished.iter().any(|run| run.run.as_str() == process.run && is_live(run))
     };
-    let (expected, left): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_expected);
+    let (expected, unexpected): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_expected);
     // An attempt may have ended while the store was read; its processes are gone by now.
-    let rescan = if left.is_empty() { Vec::new() } else { supervisor::find_marked().unwrap_or_default() };
+    let rescan =
+        if unexpected.is_empty() { Vec::new() } else { supervisor::find_marked().unwrap_or_default() };
     let is_alive = |process: &MarkedProcess| {
         rescan.iter().any(|now| (now.pid, now.start_time) == (process.pid, process.start_time))
     };
-    let orphans: Vec<_> = left.into_iter().filter(is_alive).collect();
+    let orphans: Vec<_> = unexpected.into_iter().filter(is_alive).collect();
     if orphans.is_empty() {
         let expected = count(expected.len(), "process", "processes");
         return vec![Finding::ok(CHECK, format!("none; {expected} of running attempts"))];
@@ -95,7 +97,7 @@ fn pids(processes: &[MarkedProcess]) -> String {
 }
 
 /// Lists processes of other stores. Only those stores know whether the attempts have ended.
-fn other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
+fn processes_of_other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
     let mut by_store: BTreeMap<&Path, Vec<&MarkedProcess>> = BTreeMap::new();
     for process in others {
         by_store.entry(&process.store).or_default().push(process);
@@ -112,6 +114,6 @@ fn other_stores(others: &[MarkedProcess]) -> Vec<Finding> {
     findings.collect()
 }
 
-fn real(path: impl AsRef<Path>) -> PathBuf {
+fn canonical(path: impl AsRef<Path>) -> PathBuf {
     path.as_ref().canonicalize().unwrap_or_else(|_| path.as_ref().to_owned())
 }

@@ -10,7 +10,7 @@ use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunRow};
 use supervisor::{AttemptDir, ClaimError, ShimStatus};
 
-use super::locks::{Engine, Locks};
+use super::locks::{Locks, RunningEngine};
 use super::{DoctorContext, Finding};
 use crate::engine;
 use crate::failure::{Code, Failure};
@@ -43,7 +43,7 @@ pub(super) struct Unfinished {
     pub(super) status: Option<RunStatus>,
     /// Whether only the answer of a person can move it.
     is_waiting: bool,
-    pub(super) engine: Option<Engine>,
+    pub(super) engine: Option<RunningEngine>,
     pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
     /// The run's repository, if it is another one on this machine. The directories of its attempts are there.
     other_repository: Option<PathBuf>,
@@ -107,7 +107,7 @@ impl Runs {
             };
             let engine = match locks.engines.get(row.run.as_str()) {
                 Some(engine) => Some(engine.clone()),
-                None => Engine::from_lease(store, &row.run).await?,
+                None => RunningEngine::from_lease(store, &row.run).await?,
             };
             let (live_attempts, other_repository) = match found {
                 Ok(RunAttempts { live_attempts, other_repository }) => (Ok(live_attempts), other_repository),

@@ -9,7 +9,7 @@ use protocol::{AttemptId, Kind, Revision, RunId, StepKind};
 use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
 
-use super::EngineNews;
+use super::EngineChange;
 use crate::present::run_status;
 use crate::query::inbox::InboxItem;
 
@@ -65,7 +65,7 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
     events.collect()
 }
 
-/// Adds what works in a turn, unless that is an agent.
+/// Adds whether a command, a person or the engine does the work, unless an agent does it.
 fn with_kind(mut fields: Value, kind: StepKind) -> Value {
     if !kind.is_agent() {
         fields["kind"] = json!(kind);
@@ -142,11 +142,11 @@ pub(super) fn remote(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
 }
 
 /// Returns the state of the run's engine, which is another process.
-pub(super) fn engine(run: &RunId, engine: &EngineNews) -> Value {
+pub(super) fn engine(run: &RunId, engine: &EngineChange) -> Value {
     let (status, pid, host) = match engine {
-        EngineNews::Running { pid, host } => ("running", Some(pid), host.as_deref()),
-        EngineNews::Missing => ("missing", None, None),
-        EngineNews::Gone { pid, host } => ("gone", Some(pid), host.as_deref()),
+        EngineChange::Running { pid, host } => ("running", Some(pid), host.as_deref()),
+        EngineChange::Missing => ("missing", None, None),
+        EngineChange::Gone { pid, host } => ("gone", Some(pid), host.as_deref()),
     };
     with_host(json!({ "event": "engine", "run": run, "status": status, "pid": pid }), host)
 }

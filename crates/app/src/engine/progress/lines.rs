@@ -6,15 +6,15 @@ use protocol::run::{Change, Exit, RunStatus, StopCause};
 use protocol::{Kind, Outcome, RunId, StepId};
 use runner::EngineExit;
 
-use super::{EngineNews, WatchMode};
-use crate::engine::process::process;
+use super::{EngineChange, WatchMode};
+use crate::engine::process::process_name;
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 use crate::present;
 use crate::present::turn;
 
 /// Returns the lines of an entry.
 pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
-    let (one, many) = kind.info().step;
+    let (step_noun, steps_noun) = kind.info().step;
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason given");
     let error = output::single_line(error);
@@ -25,11 +25,15 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
     let mut lines = Vec::new();
     for change in &entry.changes {
         match change {
-            Change::Started { attempt, kind: of, .. } => {
-                lines.push(format!("{} {} started", styled(CYAN, "▸"), turn::attempt(kind, attempt, *of)));
+            Change::Started { attempt, kind: step_kind, .. } => {
+                lines.push(format!(
+                    "{} {} started",
+                    styled(CYAN, "▸"),
+                    turn::attempt(kind, attempt, *step_kind)
+                ));
             }
-            Change::Ended { attempt, exit, kind: of } => {
-                let name = turn::attempt(kind, attempt, *of);
+            Change::Ended { attempt, exit, kind: step_kind } => {
+                let name = turn::attempt(kind, attempt, *step_kind);
                 lines.push(match exit {
                     Exit::Reported => match failure_reason(kind, entry, &attempt.step) {
                         Some(why) => format!("{} {name} failed: {why} {took}", styled(RED, "✗")),
@@ -55,10 +59,12 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
                 StopCause::Requested => "stop requested: stopping the agents".to_owned(),
             }),
             Change::Status { status: RunStatus::Draining(_) } => {
-                lines.push(format!("a {one} failed: running {many} may finish, no new {one} starts"));
+                lines.push(format!(
+                    "a {step_noun} failed: running {steps_noun} may finish, no new {step_noun} starts"
+                ));
             }
             Change::Status { status: RunStatus::Paused } => {
-                lines.push(format!("paused: no new {one} starts"));
+                lines.push(format!("paused: no new {step_noun} starts"));
             }
             Change::Protocol { transition } => {
                 lines.extend(kind.change_line(transition).as_ref().map(present::line));
@@ -71,9 +77,9 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
                 lines.push(format!("{} {step} waits for {what}", styled(YELLOW, "?")));
             }
             Change::Answered { step, conditions } => {
-                let what = match (conditions.as_slice(), turn::fulfilled(entry)) {
+                let what = match (conditions.as_slice(), turn::fulfilled_conditions(entry)) {
                     ([], _) => "was answered".to_owned(),
-                    (_, Some(names)) => format!("may start: {}", turn::hold(names)),
+                    (_, Some(names)) => format!("may start: {}", turn::conditions_hold(names)),
                     (names, None) => format!("no longer waits for {}", turn::conditions(names)),
                 };
                 lines.push(format!("{} {step} {what}", styled(GREEN, "✓")));
@@ -118,19 +124,21 @@ pub(super) fn outcome(exit: EngineExit) -> (Style, &'static str) {
 }
 
 /// Describes the engine of a run, which is another process.
-pub(super) fn engine(run: &RunId, engine: &EngineNews, mode: WatchMode) -> String {
+pub(super) fn engine(run: &RunId, engine: &EngineChange, mode: WatchMode) -> String {
     let next = match mode {
         WatchMode::Observe => format!("run `callboard resume {run}` to continue"),
         WatchMode::TakeOver => "continuing here".to_owned(),
     };
     match engine {
-        EngineNews::Running { pid, host } => format!("its engine is {}", process(*pid, host.as_deref())),
-        EngineNews::Missing => format!("{} it has no engine; {next}", styled(YELLOW, "!")),
-        EngineNews::Gone { pid, host: None } => {
+        EngineChange::Running { pid, host } => {
+            format!("its engine is {}", process_name(*pid, host.as_deref()))
+        }
+        EngineChange::Missing => format!("{} it has no engine; {next}", styled(YELLOW, "!")),
+        EngineChange::Gone { pid, host: None } => {
             format!("{} its engine, process {pid}, has exited; {next}", styled(YELLOW, "!"))
         }
-        EngineNews::Gone { pid, host } => {
-            let engine = process(*pid, host.as_deref());
+        EngineChange::Gone { pid, host } => {
+            let engine = process_name(*pid, host.as_deref());
             format!("{} its engine, {engine}, has lost its lease; {next}", styled(YELLOW, "!"))
         }
     }

@@ -10,7 +10,7 @@ use protocol::entry::Entry;
 use protocol::run::Change;
 use protocol::{AttemptId, Machine};
 
-use super::keys::HiddenKeys;
+use super::keys::ControlEchoGuard;
 use crate::output;
 use crate::present::grid;
 
@@ -22,15 +22,15 @@ pub(super) struct LiveDisplay {
     bars: BTreeMap<AttemptId, ProgressBar>,
     /// The lines of the table, above the attempts.
     table: Vec<ProgressBar>,
-    /// `None` if the display was removed, or is not the terminal's.
-    keys: Option<HiddenKeys>,
+    /// `None` if the display was removed, or this process is in the background.
+    echo_guard: Option<ControlEchoGuard>,
 }
 
 impl LiveDisplay {
     pub(super) fn new() -> Self {
         let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         output::set_live_display(&lines);
-        Self { lines, bars: BTreeMap::new(), table: Vec::new(), keys: HiddenKeys::new() }
+        Self { lines, bars: BTreeMap::new(), table: Vec::new(), echo_guard: ControlEchoGuard::new() }
     }
 
     /// Prints a line above the running attempts.
@@ -46,7 +46,7 @@ impl LiveDisplay {
         self.bars.clear();
         self.table.clear();
         let _ = self.lines.clear();
-        self.keys = None;
+        self.echo_guard = None;
     }
 
     /// Adds an attempt that has run for this long.
@@ -81,7 +81,7 @@ impl LiveDisplay {
         }
     }
 
-    /// Shows the last line of this file beside the attempt.
+    /// Shows the last line of this file on the line of the attempt.
     pub(super) fn show_output(&mut self, attempt: &AttemptId, stdout: PathBuf) {
         self.add(attempt, Duration::ZERO);
         let Some(bar) = self.bars.get(attempt) else { return };

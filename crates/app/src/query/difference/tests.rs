@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Asserts that a standard JSON patch library turns the old value into the new one.
+/// Returns the patch, after asserting that a standard JSON patch library turns the old value into the new one with it.
 #[track_caller]
 fn patch(old: Value, new: Value) -> Value {
     let found = serde_json::to_value(between(&old, &new)).unwrap();

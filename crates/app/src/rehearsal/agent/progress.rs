@@ -7,7 +7,7 @@ use serde_json::Value;
 use supervisor::adapter::rehearsal::AGENT_PROGRAM;
 
 /// Reports a partial output. The messages of `callboard report` go to the log of the attempt.
-pub(super) fn hand_in(output: &Value) -> io::Result<()> {
+pub(super) fn report_partial(output: &Value) -> io::Result<()> {
     let mut report = Command::new(AGENT_PROGRAM)
         .args(["report", "--partial"])
         .stdin(Stdio::piped())
@@ -17,9 +17,9 @@ pub(super) fn hand_in(output: &Value) -> io::Result<()> {
     if let Some(mut stdin) = report.stdin.take() {
         stdin.write_all(output.to_string().as_bytes())?;
     }
-    let ended = report.wait()?;
-    if ended.success() {
+    let status = report.wait()?;
+    if status.success() {
         return Ok(());
     }
-    Err(io::Error::other(format!("`callboard report --partial` ended with {ended}")))
+    Err(io::Error::other(format!("`callboard report --partial` ended with {status}")))
 }

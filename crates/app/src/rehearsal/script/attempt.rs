@@ -13,7 +13,7 @@ use supervisor::adapter::rehearsal::{
     Behaviour, Fields, MAX_SCRIPTED_ATTEMPT, ScriptedAttempt, ScriptedOutput,
 };
 
-use super::{Reader, listed};
+use super::{Reader, quoted_list};
 use crate::rehearsal::script_steps::ScriptStep;
 
 /// The behaviours, with an example of each.
@@ -34,13 +34,13 @@ pub(crate) const BEHAVIOURS: [(&str, &str); 11] = [
 /// The keys that can be combined with any behaviour.
 const MODIFIERS: [&str; 2] = ["delay", "partial"];
 
-/// A larger output is taken for a typing error.
+/// A larger number is probably a typing error.
 const LARGEST_FLOOD: u64 = 1_000_000_000;
 
 impl Reader<'_> {
     /// Reads an attempt: a word, or a mapping of a behaviour to its value, with the keys that can be combined with any
     /// behaviour.
-    pub(super) fn attempt(&mut self, role: &ScriptStep, node: &Node) -> Option<ScriptedAttempt> {
+    pub(super) fn attempt(&mut self, step: &ScriptStep, node: &Node) -> Option<ScriptedAttempt> {
         let word;
         let entries = match &node.value {
             Value::Mapping(entries) => entries.as_slice(),
@@ -54,12 +54,12 @@ impl Reader<'_> {
             | Value::AmbiguousBool(_)
             | Value::Number { .. }
             | Value::List(_) => {
-                let message = format!("an attempt of `{}` is {}", role.step, node.kind());
+                let message = format!("an attempt of `{}` is {}", step.step, node.kind());
                 self.problem(
                     node.pos,
                     Rule::WrongType,
                     message,
-                    format!("a behaviour is {}", listed_behaviours()),
+                    format!("a behaviour is {}", behaviour_list()),
                 );
                 return None;
             }
@@ -68,14 +68,14 @@ impl Reader<'_> {
         let [delay, partial] = MODIFIERS.map(|name| Entry::find(entries, name));
         let mut behaviours = entries.iter().filter(|entry| !is_modifier(entry));
         let behaviour = match behaviours.next() {
-            Some(Entry { key: kind, value }) => self.behaviour(role, kind, value),
+            Some(Entry { key: kind, value }) => self.behaviour(step, kind, value),
             None if delay.is_some() || partial.is_some() => Some(Default::default()),
             None => {
                 self.problem(
                     node.pos,
                     Rule::EmptyValue,
                     "this attempt has no behaviour",
-                    format!("a behaviour is {}", listed_behaviours()),
+                    format!("a behaviour is {}", behaviour_list()),
                 );
                 None
             }
@@ -90,12 +90,12 @@ impl Reader<'_> {
             None => None,
         };
         let partial = match partial {
-            Some(entry) => self.partial(role, entry)?,
+            Some(entry) => self.partial(step, entry)?,
             None => Vec::new(),
         };
         let (behaviour, fields) = behaviour?;
         let attempt = ScriptedAttempt { delay, partial, behaviour, fields };
-        let length = attempt.to_argument().len() + default_length(role);
+        let length = attempt.to_argument().len() + default_length(step);
         if length > MAX_SCRIPTED_ATTEMPT {
             let message = format!("this attempt has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
             self.problem(node.pos, Rule::TooLarge, message, "write shorter files; `flood` makes long output");
@@ -106,30 +106,30 @@ impl Reader<'_> {
 
     fn behaviour(
         &mut self,
-        role: &ScriptStep,
+        step: &ScriptStep,
         kind: &Located<String>,
         value: &Node,
     ) -> Option<(Behaviour, Fields)> {
         let behaviour = match kind.value.as_str() {
             "ok" => {
-                let (delivery, fields) = self.delivery(role, value)?;
-                return Some((Behaviour::Ok(delivery), fields));
+                let (output, fields) = self.output(step, value)?;
+                return Some((Behaviour::Ok(output), fields));
             }
-            "fail" => self.why("`fail`", value, "rehearsed failure").map(|why| Behaviour::Fail { why }),
-            "gate_fail" => self.gate(role, kind, value),
-            "hang" => self.alone(kind, value, Behaviour::Hang),
-            "crash" => self.alone(kind, value, Behaviour::Crash),
+            "fail" => self.text_or("`fail`", value, "rehearsed failure").map(|why| Behaviour::Fail { why }),
+            "gate_fail" => self.gate_fail(step, kind, value),
+            "hang" => self.without_value(kind, value, Behaviour::Hang),
+            "crash" => self.without_value(kind, value, Behaviour::Crash),
             "exit" => self
                 .number("`exit`", value, "a whole number from 0 to 255", "exit: 3")
                 .map(|code| Behaviour::Exit { code }),
             "flood" => self.size(value).map(|bytes| Behaviour::Flood { bytes }),
-            "rubbish" => self.alone(kind, value, Behaviour::Rubbish),
-            "leave_child" => self.alone(kind, value, Behaviour::LeaveChild),
-            "report_then_hang" => self.alone(kind, value, Behaviour::ReportThenHang),
+            "rubbish" => self.without_value(kind, value, Behaviour::Rubbish),
+            "leave_child" => self.without_value(kind, value, Behaviour::LeaveChild),
+            "report_then_hang" => self.without_value(kind, value, Behaviour::ReportThenHang),
             other => {
                 let hint = match closest(other, BEHAVIOURS.map(|(kind, _)| kind)) {
                     Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("a behaviour is {}", listed_behaviours()),
+                    None => format!("a behaviour is {}", behaviour_list()),
                 };
                 self.problem(kind.pos, Rule::UnknownKey, format!("`{other}` is not a behaviour"), hint);
                 None
@@ -139,7 +139,12 @@ impl Reader<'_> {
     }
 
     /// Reads a behaviour that has no value.
-    fn alone(&mut self, kind: &Located<String>, value: &Node, behaviour: Behaviour) -> Option<Behaviour> {
+    fn without_value(
+        &mut self,
+        kind: &Located<String>,
+        value: &Node,
+        behaviour: Behaviour,
+    ) -> Option<Behaviour> {
         if value.is_null() {
             return Some(behaviour);
         }
@@ -148,13 +153,13 @@ impl Reader<'_> {
         None
     }
 
-    fn why(&mut self, what: &str, value: &Node, unsaid: &str) -> Option<String> {
-        if value.is_null() { Some(unsaid.to_owned()) } else { self.text(what, value) }
+    fn text_or(&mut self, what: &str, value: &Node, default: &str) -> Option<String> {
+        if value.is_null() { Some(default.to_owned()) } else { self.text(what, value) }
     }
 
-    fn gate(&mut self, role: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
-        if role.gate.is_none() {
-            let (message, hint) = self.roles.without_gate(&role.step);
+    fn gate_fail(&mut self, step: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
+        if step.gate.is_none() {
+            let (message, hint) = self.steps.not_a_gate(&step.step);
             self.problem(kind.pos, Rule::MissingKey, message, hint);
             return None;
         }
@@ -166,24 +171,30 @@ impl Reader<'_> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_) => {
-                self.wrong("`gate_fail`", value, "a mapping", "gate_fail: {times: 1, why: found issues}");
+                self.wrong_type(
+                    "`gate_fail`",
+                    value,
+                    "a mapping",
+                    "gate_fail: {times: 1, why: found issues}",
+                );
                 return None;
             }
         };
-        let [times, why] = self.known("`gate_fail`", entries, ["times", "why"], &[]);
+        let [times, why] = self.find_keys("`gate_fail`", entries, ["times", "why"], &[]);
         let times = match times {
             Some(Entry { value, .. }) => self.number("`times`", value, "a whole number from 1", "times: 1"),
             None => Some(NonZeroU32::MIN),
         };
-        let unsaid = "rehearsed gate failure";
+        let default = "rehearsed gate failure";
         let why = match why {
-            Some(Entry { value, .. }) => self.why("`why`", value, unsaid),
-            None => Some(unsaid.to_owned()),
+            Some(Entry { value, .. }) => self.text_or("`why`", value, default),
+            None => Some(default.to_owned()),
         };
         Some(Behaviour::GateFail { times: times?, why: why? })
     }
 
-    fn delivery(&mut self, role: &ScriptStep, value: &Node) -> Option<(ScriptedOutput, Fields)> {
+    /// Reads the value of `ok`.
+    fn output(&mut self, step: &ScriptStep, value: &Node) -> Option<(ScriptedOutput, Fields)> {
         let entries = match &value.value {
             Value::Null => return Some((ScriptedOutput::default(), Fields::new())),
             Value::Mapping(entries) => entries,
@@ -192,31 +203,31 @@ impl Reader<'_> {
             | Value::Number { .. }
             | Value::Text(_)
             | Value::List(_) => {
-                self.wrong("`ok`", value, "a mapping", "ok: {logs: [did it]}");
+                self.wrong_type("`ok`", value, "a mapping", "ok: {logs: [did it]}");
                 return None;
             }
         };
         let before = self.problems.count();
-        let fields = self.fields(role, entries);
+        let fields = self.fields(step, entries);
         let [logs, artifacts, write] =
-            self.known("`ok`", entries, ["logs", "artifacts", "write"], role.fields);
+            self.find_keys("`ok`", entries, ["logs", "artifacts", "write"], step.fields);
         let logs = self.texts(logs);
         let artifacts = self.texts(artifacts);
-        let mut delivery = ScriptedOutput::default();
-        delivery.logs.extend(logs.into_iter().map(|log| log.value));
+        let mut output = ScriptedOutput::default();
+        output.logs.extend(logs.into_iter().map(|log| log.value));
         for artifact in artifacts {
             self.check_path(&artifact, "the run's `artifacts/`");
-            delivery.artifacts.push(artifact.value);
+            output.artifacts.push(artifact.value);
         }
-        delivery.write = self.files(write);
-        (self.problems.count() == before).then_some((delivery, fields))
+        output.write = self.files(write);
+        (self.problems.count() == before).then_some((output, fields))
     }
 
     /// Reads the files to write, by path.
     fn files(&mut self, entry: Option<&Entry>) -> BTreeMap<String, String> {
         let Some(Entry { value, .. }) = entry else { return BTreeMap::new() };
         let Value::Mapping(files) = &value.value else {
-            self.wrong("`write`", value, "a mapping", "write: {\"src/x.txt\": \"content\"}");
+            self.wrong_type("`write`", value, "a mapping", "write: {\"src/x.txt\": \"content\"}");
             return BTreeMap::new();
         };
         let mut written = BTreeMap::new();
@@ -244,7 +255,7 @@ impl Reader<'_> {
     fn texts(&mut self, entry: Option<&Entry>) -> Vec<Located<String>> {
         let Some(Entry { key, value }) = entry else { return Vec::new() };
         let Value::List(items) = &value.value else {
-            self.wrong(&format!("`{}`", key.value), value, "a list", &format!("{}: [\"…\"]", key.value));
+            self.wrong_type(&format!("`{}`", key.value), value, "a list", &format!("{}: [\"…\"]", key.value));
             return Vec::new();
         };
         let text = |item: &Rc<Node>| {
@@ -263,7 +274,7 @@ impl Reader<'_> {
                 None
             }
             Value::Null | Value::List(_) | Value::Mapping(_) => {
-                self.wrong(what, value, "a string", "\"a string\"");
+                self.wrong_type(what, value, "a string", "\"a string\"");
                 None
             }
         }
@@ -277,7 +288,7 @@ impl Reader<'_> {
         example: &str,
     ) -> Option<T> {
         let Value::Number { value: number, .. } = &value.value else {
-            self.wrong(what, value, expected, example);
+            self.wrong_type(what, value, expected, example);
             return None;
         };
         let number = number.to_string().parse().ok();
@@ -290,7 +301,7 @@ impl Reader<'_> {
 
     fn duration(&mut self, value: &Node) -> Option<Duration> {
         let (Value::Text(word) | Value::Number { word, .. }) = &value.value else {
-            self.wrong("`delay`", value, "a length of time", "delay: 2s");
+            self.wrong_type("`delay`", value, "a length of time", "delay: 2s");
             return None;
         };
         let hint = "write `delay: 500ms`, `delay: 2s` or `delay: 1m30s`";
@@ -301,7 +312,7 @@ impl Reader<'_> {
 
     fn size(&mut self, value: &Node) -> Option<u64> {
         let (Value::Text(text) | Value::Number { word: text, .. }) = &value.value else {
-            self.wrong("`flood`", value, "a size", "flood: 10MB");
+            self.wrong_type("`flood`", value, "a size", "flood: 10MB");
             return None;
         };
         let bytes = bytes(text).filter(|bytes| (1..=LARGEST_FLOOD).contains(bytes));
@@ -336,10 +347,10 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 /// Returns how many bytes the default fields of the step can add to an attempt.
-fn default_length(role: &ScriptStep) -> usize {
-    serde_json::to_string(&role.by_default).map_or(0, |said| said.len())
+fn default_length(step: &ScriptStep) -> usize {
+    serde_json::to_string(&step.default_fields).map_or(0, |json| json.len())
 }
 
-fn listed_behaviours() -> String {
-    listed(BEHAVIOURS.map(|(_, example)| example))
+fn behaviour_list() -> String {
+    quoted_list(BEHAVIOURS.map(|(_, example)| example))
 }

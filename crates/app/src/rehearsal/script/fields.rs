@@ -1,5 +1,5 @@
-//! What an attempt reports besides the fields of every report: complete and partial outputs. Invalid outputs are allowed, so that
-//! their refusal can be rehearsed.
+//! What an attempt reports besides the fields of every report: complete and partial outputs. Invalid outputs are
+//! allowed, so that their refusal can be rehearsed.
 
 use protocol::located::{Entry, Located, Rule, Value as Yaml};
 use serde_json::Value;
@@ -11,30 +11,30 @@ use crate::rehearsal::script_steps::{REPORT, ScriptStep};
 
 impl Reader<'_> {
     /// Reads the additional report fields of a step.
-    pub(super) fn fields(&mut self, role: &ScriptStep, entries: &[Entry]) -> Fields {
+    pub(super) fn fields(&mut self, step: &ScriptStep, entries: &[Entry]) -> Fields {
         let mut fields = Fields::new();
-        let is_report_field = |entry: &&Entry| role.fields.contains(&entry.key.value.as_str());
+        let is_report_field = |entry: &&Entry| step.fields.contains(&entry.key.value.as_str());
         for Entry { key, value } in entries.iter().filter(is_report_field) {
-            let said = value.to_json();
+            let json = value.to_json();
             if key.value == REPORT {
-                match said {
-                    Value::Object(said) => fields.extend(said),
-                    _ => self.wrong("`report`", value, "a mapping", "report: {FIELD: VALUE}"),
+                match json {
+                    Value::Object(object) => fields.extend(object),
+                    _ => self.wrong_type("`report`", value, "a mapping", "report: {FIELD: VALUE}"),
                 }
             } else if key.value == outputs::SCORE {
-                self.score(key, &said, entries);
-                for (field, value) in outputs::scored(said) {
+                self.check_score(key, &json, entries);
+                for (field, value) in outputs::scored(json) {
                     fields.entry(field).or_insert(value);
                 }
             } else {
-                fields.insert(key.value.clone(), said);
+                fields.insert(key.value.clone(), json);
             }
         }
         fields
     }
 
     /// Checks a score, which replaces a whole output and must not be combined with one.
-    fn score(&mut self, key: &Located<String>, score: &Value, entries: &[Entry]) {
+    fn check_score(&mut self, key: &Located<String>, score: &Value, entries: &[Entry]) {
         let hint = "write `score: 86`, or `score: low`; anything else goes into `output`";
         if !score.is_number() && !score.is_string() {
             self.problem(key.pos, Rule::WrongType, "`score` is neither a number nor a word", hint);
@@ -46,10 +46,10 @@ impl Reader<'_> {
     }
 
     /// Reads the partial outputs: one, or a list of them.
-    pub(super) fn partial(&mut self, role: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
-        if role.fields.is_empty() || self.roles.appear {
+    pub(super) fn partial(&mut self, step: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
+        if step.fields.is_empty() || self.steps.are_dynamic {
             let message =
-                format!("{} `{}` has no output, so it cannot report progress", self.roles.word.0, role.step);
+                format!("{} `{}` has no output, so it cannot report progress", self.steps.noun.0, step.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");
             return None;
         }
@@ -57,7 +57,12 @@ impl Reader<'_> {
             Yaml::List(several) => Some(several.iter().map(|one| one.to_json()).collect()),
             Yaml::Mapping(_) => Some(vec![value.to_json()]),
             Yaml::Null | Yaml::Bool { .. } | Yaml::AmbiguousBool(_) | Yaml::Number { .. } | Yaml::Text(_) => {
-                self.wrong("`partial`", value, "an output, or a list of them", "partial: {progress: half}");
+                self.wrong_type(
+                    "`partial`",
+                    value,
+                    "an output, or a list of them",
+                    "partial: {progress: half}",
+                );
                 None
             }
         }

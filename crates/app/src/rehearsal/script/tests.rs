@@ -63,12 +63,12 @@ steps:
 "#,
     );
     let step = |name: &str| StepId::new(name).unwrap();
-    let delivery = ScriptedOutput {
+    let output = ScriptedOutput {
         logs: vec!["fixed".to_owned()],
         artifacts: vec!["notes.txt".to_owned()],
         write: BTreeMap::from([("src/x.txt".to_owned(), "content".to_owned())]),
     };
-    let code = [Behaviour::Fail { why: "syntax error".to_owned() }, Behaviour::Ok(delivery)];
+    let code = [Behaviour::Fail { why: "syntax error".to_owned() }, Behaviour::Ok(output)];
     assert_eq!(
         rehearsal.steps[&step("code")],
         code.map(|behaviour| ScriptedAttempt { behaviour, ..ScriptedAttempt::default() })
@@ -207,8 +207,8 @@ fn values_of_the_wrong_kind_are_refused() {
         "ok: {write: [x]}",
         "ok: {write: {x: 1}}",
     ];
-    let said = wrong.map(|text| problem(&format!("steps: {{code: [{text}]}}")));
-    insta::assert_snapshot!(said.join("\n"), @r#"
+    let shown = wrong.map(|text| problem(&format!("steps: {{code: [{text}]}}")));
+    insta::assert_snapshot!(shown.join("\n"), @r#"
     1:22 wrong-type: `fail` is a number where a string is expected (put it in quotes)
     1:22 wrong-type: `fail` is a list where a string is expected (write `"a string"`)
     1:22 wrong-type: `hang` takes no value (write `- hang`)
@@ -231,8 +231,8 @@ fn values_of_the_wrong_kind_are_refused() {
 #[test]
 fn an_attempt_that_cannot_be_an_argument_is_refused() {
     let script = format!("steps:\n  code:\n    - ok: {{write: {{x: {}}}}}\n", "x".repeat(200_000));
-    let said = problem(&script);
-    assert!(said.starts_with("3:7 too-large: this attempt has 200"), "{said}");
+    let shown = problem(&script);
+    assert!(shown.starts_with("3:7 too-large: this attempt has 200"), "{shown}");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn every_behaviour_is_explained_in_a_printed_script_by_an_example_that_loads() {
     }
 }
 
-fn of_a_cycle(text: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
+fn review_attempt(text: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
     let review = StepId::new("review").unwrap();
     let script = load(&format!("phases: {{review: [{text}]}}"), &ScriptSteps::of_peer());
     script.map(|mut rehearsal| rehearsal.steps.remove(&review).unwrap().remove(0))
@@ -272,30 +272,30 @@ fn of_a_cycle(text: &str) -> Result<ScriptedAttempt, Vec<Problem>> {
 #[test]
 fn a_phase_reports_what_the_script_says() {
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    let attempt = of_a_cycle(
+    let attempt = review_attempt(
         "{partial: [{a: 1}, {a: [true, ~, x]}], delay: 1s, ok: {output: {n: 1.5, m: -3}, insights: {}, logs: [x]}}",
     );
     let attempt = attempt.unwrap();
     assert_eq!(attempt.partial, [json(r#"{"a": 1}"#), json(r#"{"a": [true, null, "x"]}"#)]);
     let fields = serde_json::Value::Object(attempt.fields);
     assert_eq!(fields, json(r#"{"output": {"n": 1.5, "m": -3}, "insights": {}}"#));
-    let attempt = of_a_cycle("ok: {score: 40}").unwrap();
+    let attempt = review_attempt("ok: {score: 40}").unwrap();
     assert_eq!(attempt.fields["output"]["quality_score"], 40);
     assert_eq!(attempt.fields["cycle_summary"]["success"], false);
-    let attempt = of_a_cycle("{partial: {a: 1}, crash: }").unwrap();
+    let attempt = review_attempt("{partial: {a: 1}, crash: }").unwrap();
     assert_eq!((attempt.partial.len(), attempt.behaviour), (1, Behaviour::Crash));
-    assert_eq!(of_a_cycle("ok: {output: ~}").unwrap().fields["output"], serde_json::Value::Null);
+    assert_eq!(review_attempt("ok: {output: ~}").unwrap().fields["output"], serde_json::Value::Null);
 }
 
 #[test]
 fn behaviours_that_a_cycle_does_not_have_are_refused() {
     let texts =
         ["gate_fail", "ok: {scor: 4}", "ok: {score: [1]}", "ok: {score: 4, output: {a: 1}}", "partial: x"];
-    let said = texts.map(|text| {
-        let problem = of_a_cycle(text).unwrap_err().remove(0);
+    let shown = texts.map(|text| {
+        let problem = review_attempt(text).unwrap_err().remove(0);
         format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
     });
-    insta::assert_snapshot!(said.join("\n"), @"
+    insta::assert_snapshot!(shown.join("\n"), @"
     missing-key: a cycle has no gates (write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails)
     unknown-key: `scor` is not a key of `ok` (did you mean `score`?)
     wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
@@ -314,30 +314,30 @@ fn behaviours_that_a_cycle_does_not_have_are_refused() {
 
 #[test]
 fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
-    let roles = ScriptSteps::of_peer();
-    let script = template::script(&roles);
-    let rehearsal = load(&script, &roles).unwrap();
+    let steps = ScriptSteps::of_peer();
+    let script = template::script(&steps);
+    let rehearsal = load(&script, &steps).unwrap();
     assert_eq!(rehearsal.steps.len(), 4, "{script}");
     let comments = script.lines().filter_map(|line| line.strip_prefix("#   "));
     let examples: String = comments.map(|line| format!("    {line}\n")).collect();
-    let loaded = load(&format!("phases:\n  review:\n{examples}"), &roles).unwrap();
+    let loaded = load(&format!("phases:\n  review:\n{examples}"), &steps).unwrap();
     let attempts = &loaded.steps[&StepId::new("review").unwrap()];
     // All behaviours but `gate_fail`, the longer `ok`, and what only phases have.
     assert_eq!(attempts.len(), attempt::BEHAVIOURS.len() - 1 + 1 + 5, "{examples}");
 }
 
 #[test]
-fn a_script_for_steps_that_appear_has_a_list_per_turn() {
-    let roles = ScriptSteps { appear: true, ..ScriptSteps::of_peer() };
+fn a_script_for_dynamic_steps_has_a_list_per_turn() {
+    let steps = ScriptSteps { are_dynamic: true, ..ScriptSteps::of_peer() };
     let script = "phases:\n  A.qa:\n    - ok: {report: {verdict: FAIL}}\n    - [crash, ok]\n";
-    let turns = load(script, &roles).unwrap().turns;
+    let turns = load(script, &steps).unwrap().turns;
     let turns = &turns[&StepId::new("A.qa").unwrap()];
     assert_eq!(turns[0][0].fields["verdict"], "FAIL");
     assert_eq!(
         turns[1].iter().map(|attempt| &attempt.behaviour).collect::<Vec<_>>(),
         [&Behaviour::Crash, &Behaviour::default()]
     );
-    let wrong = load("phases: {A.qa: [ok: {report: FAIL}]}", &roles).unwrap_err();
+    let wrong = load("phases: {A.qa: [ok: {report: FAIL}]}", &steps).unwrap_err();
     assert_eq!(wrong[0].message, "`report` is a string where a mapping is expected");
     let nested = load("phases: {plan: [[ok]]}", &ScriptSteps::of_peer()).unwrap_err();
     assert_eq!(nested[0].message, "an attempt of `plan` is a list");

@@ -82,14 +82,15 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) 
     Read { whole, problems, warnings }
 }
 
-/// Returns a step's prompt, or reads it from the first existing path, in the specified order.
+/// Returns a step's prompt, or reads it from the first existing path: an absolute path itself, `.agents/prompts` by
+/// file name, relative to the workflow, relative to the repository.
 fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<String, Problem> {
     let PromptReference { prompt, step, line, column } = reference;
     let path = match prompt {
         Prompt::Text(text) => return Ok(text.clone()),
         Prompt::File(path) => path,
     };
-    let called = match step {
+    let prompt_name = match step {
         Some(step) => format!("the prompt `{path}` of step `{step}`"),
         None => format!("the prompt `{path}`"),
     };
@@ -111,11 +112,11 @@ fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<Strin
     let Some(found) = paths.iter().find(|path| path.is_file()) else {
         let searched: Vec<_> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
         let hint = format!("create it; searched {}", searched.join(", then "));
-        return Err(missing(format!("{called} does not exist"), hint));
+        return Err(missing(format!("{prompt_name} does not exist"), hint));
     };
     fs::read_to_string(found).map_err(|error| {
         let hint = format!("make `{}` a readable UTF-8 file", found.display());
-        missing(format!("{called} cannot be read: {error}"), hint)
+        missing(format!("{prompt_name} cannot be read: {error}"), hint)
     })
 }
 

@@ -1,4 +1,4 @@
-//! `examples/agents`, run as it stands: its programs are replaced by ones that take the real CLIs' flags.
+//! The unchanged `examples/agents`, with stand-ins for `claude` and `codex` that accept only the real CLIs' flags.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::sessions::{last_error, status, test_env};
 const CONFIGURATION: &str = include_str!("../../../../../examples/agents/callboard.toml");
 const README: &str = include_str!("../../../../../README.md");
 
-/// A repository with the example and the stand-ins for `claude` and `codex`.
+/// Makes a repository with the example and the stand-ins for `claude` and `codex`.
 fn example(configuration: &str) -> TestEnv {
     let test_env = test_env();
     test_env.write("callboard.toml", configuration);
@@ -33,7 +33,8 @@ fn run(test_env: &TestEnv) -> testkit::Session {
         .run()
 }
 
-fn note(test_env: &TestEnv, name: &str) -> String {
+/// Reads a file that a stand-in wrote.
+fn stand_in_file(test_env: &TestEnv, name: &str) -> String {
     fs::read_to_string(test_env.home().join(name)).expect("the stand-in wrote it")
 }
 
@@ -46,14 +47,17 @@ fn claude_code_and_codex_work_with_the_examples_entries() {
     assert_eq!((status(&document, "code"), status(&document, "review")), ("COMPLETED", "COMPLETED"));
     assert_eq!(document["steps"]["review"]["iteration_count"], 1, "the first review sends the change back");
 
-    assert!(note(&test_env, "code.1.prompt").contains("TASK.md"), "the task");
-    assert!(note(&test_env, "code.1.prompt").contains("## How to report"));
-    assert!(note(&test_env, "code.2.prompt").contains("the test is missing"), "what the review found");
-    assert!(note(&test_env, "review.1.prompt").contains("change.txt"), "what the step before made");
+    assert!(stand_in_file(&test_env, "code.1.prompt").contains("TASK.md"), "the task");
+    assert!(stand_in_file(&test_env, "code.1.prompt").contains("## How to report"));
+    assert!(
+        stand_in_file(&test_env, "code.2.prompt").contains("the test is missing"),
+        "what the review found"
+    );
+    assert!(stand_in_file(&test_env, "review.1.prompt").contains("change.txt"), "what the step before made");
     for (step, own, other) in
         [("code", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"), ("review", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")]
     {
-        let environment = note(&test_env, &format!("{step}.environment"));
+        let environment = stand_in_file(&test_env, &format!("{step}.environment"));
         let has = |name: &str| environment.lines().any(|line| line.starts_with(&format!("{name}=")));
         assert!(has(own) && !has(other) && !has("SECRET"), "{environment}");
     }
@@ -66,7 +70,7 @@ fn the_model_of_a_step_reaches_the_cli() {
     test_env.write("workflow.yaml", &workflow.replace("    prompt:", "    model: large one\n    prompt:"));
     let session = run(&test_env);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(note(&test_env, "models").lines().collect::<Vec<_>>(), ["large one"; 4]);
+    assert_eq!(stand_in_file(&test_env, "models").lines().collect::<Vec<_>>(), ["large one"; 4]);
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn each_flag_that_lets_an_agent_report_is_needed() {
 }
 
 /// Returns the first code block of the README in this language.
-fn readme(language: &str) -> &'static str {
+fn readme_block(language: &str) -> &'static str {
     let (_, after) = README.split_once(&format!("```{language}\n")).expect("the README has one");
     after.split_once("```").expect("a block ends").0
 }
@@ -94,7 +98,7 @@ fn readme(language: &str) -> &'static str {
 #[test]
 fn the_readmes_first_workflow_is_valid_and_can_be_rehearsed() {
     let test_env = example("");
-    test_env.write("wf.yaml", readme("yaml"));
+    test_env.write("wf.yaml", readme_block("yaml"));
     let checked = test_env.callboard(&["check", "wf.yaml"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
     let rehearsed = test_env.callboard(&["run", "wf.yaml", "--rehearse"]).run();
@@ -106,6 +110,6 @@ fn the_readme_shows_the_examples_entries() {
     let without_comments = |text: &str| -> String {
         text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect()
     };
-    let shown = readme("toml");
+    let shown = readme_block("toml");
     assert_eq!(without_comments(shown).trim(), without_comments(CONFIGURATION).trim());
 }

@@ -1,4 +1,4 @@
-//! `[checks]`: run by hand, and on merged trees.
+//! `[checks]`: run by `callboard checks`, and by the engine on merged trees.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -75,10 +75,10 @@ fn an_interrupt_ends_the_check_that_is_running() {
     assert!(!test_env.shared_dir().join("next").exists());
 }
 
-/// A feature that is red in its first turn. `before` is done by the check first.
-fn feature(before: &str) -> TestEnv {
+/// Makes a workflow of one step in a worktree; its first turn fails the check `test`, which runs `shell_before` first.
+fn with_failing_first_turn(shell_before: &str) -> TestEnv {
     let test_env = test_env();
-    let line = format!("{before} if grep -q red page.txt; then echo the page is red; exit 7; fi");
+    let line = format!("{shell_before} if grep -q red page.txt; then echo the page is red; exit 7; fi");
     test_env.write("callboard.toml", &format!("[checks]\ntest = ['sh', '-c', '''{line}''']\n"));
     test_env.workflow_of(&["id: a, worktree: true"]);
     test_env.plan(&[
@@ -89,7 +89,7 @@ fn feature(before: &str) -> TestEnv {
 
 #[test]
 fn a_red_check_of_the_merged_tree_goes_back_with_the_evidence() {
-    let test_env = feature("");
+    let test_env = with_failing_first_turn("");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.git(&["show", "main:page.txt"]), "green\n");
@@ -105,7 +105,7 @@ fn a_red_check_of_the_merged_tree_goes_back_with_the_evidence() {
 
 #[test]
 fn a_rehearsal_does_not_run_the_checks_of_the_merged_tree() {
-    let test_env = feature("exit 1;");
+    let test_env = with_failing_first_turn("exit 1;");
     let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
@@ -113,8 +113,9 @@ fn a_rehearsal_does_not_run_the_checks_of_the_merged_tree() {
 #[test]
 fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
     let shared = "$CALLBOARD_TEST_SHARED";
-    let test_env =
-        feature(&format!("echo $$ >>{shared}/checks; touch {shared}/started; read go <{shared}/gate;"));
+    let test_env = with_failing_first_turn(&format!(
+        "echo $$ >>{shared}/checks; touch {shared}/started; read go <{shared}/gate;"
+    ));
     let mut gate = test_env.gate("gate");
     let shared = test_env.shared_dir();
     let start =
@@ -142,8 +143,9 @@ fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
 
 #[test]
 fn an_interrupt_ends_the_checks_of_a_merge_and_costs_no_attempt() {
-    let test_env =
-        feature("touch \"$CALLBOARD_TEST_SHARED/started\"; read go <\"$CALLBOARD_TEST_SHARED/gate\";");
+    let test_env = with_failing_first_turn(
+        "touch \"$CALLBOARD_TEST_SHARED/started\"; read go <\"$CALLBOARD_TEST_SHARED/gate\";",
+    );
     let mut gate = test_env.gate("gate");
     let shared = test_env.shared_dir();
     let agent = test_env.agent();

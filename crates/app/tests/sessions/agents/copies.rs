@@ -18,9 +18,9 @@ const PLAN: &str =
 /// The file of the item, in the worktree and in the repository.
 const FILE: &str = ".items/trial/lamp.json";
 
-/// Where the agents of the run work.
+/// The directory in which the agents of the run work.
 #[derive(Clone, Copy)]
-enum Place {
+enum AgentDirectory {
     Worktree,
     Repository,
 }
@@ -29,15 +29,15 @@ fn run() -> RunId {
     RunId::new("trial").unwrap()
 }
 
-/// Opens a run whose maker executes this line of shell.
-fn opened(place: Place, make: &str) -> TestEnv {
+/// Opens a run of the test protocol `items` with one item, `lamp`. `make` says what the agent of step `lamp.make` does.
+fn open_run(agent_directory: AgentDirectory, make: &str) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
     test_env.plan(&[PLAN, make]);
     let definition = Definition::new("furnish the room");
     let mut spec = spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent())));
-    spec.options.worktrees = match place {
-        Place::Worktree => Some(worktrees(&test_env, &run())),
-        Place::Repository => None,
+    spec.options.worktrees = match agent_directory {
+        AgentDirectory::Worktree => Some(worktrees(&test_env, &run())),
+        AgentDirectory::Repository => None,
     };
     let store = test_env.open_store();
     wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
@@ -48,12 +48,12 @@ fn resume(test_env: &TestEnv) -> Running<'_> {
     test_env.callboard(&["resume", "trial"]).start()
 }
 
-fn tree(test_env: &TestEnv) -> PathBuf {
+fn integration_worktree(test_env: &TestEnv) -> PathBuf {
     test_env.repo().with_file_name("trees/trial/integration")
 }
 
-/// Waits until the item waits for its approval, approves it, and returns its file and the end of the engine.
-fn approved(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
+/// Waits until the item waits for its approval, approves it, and returns the item and the session of the engine.
+fn approve(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
     let directory = test_env.repo().join(".items/trial");
     fs::create_dir_all(&directory).unwrap();
     let item = testkit::until(&directory, "the item waits for a person", || {
@@ -81,8 +81,8 @@ fn evidence(test_env: &TestEnv, attempt: &str) -> Value {
 
 #[test]
 fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
-    let test_env = opened(
-        Place::Worktree,
+    let test_env = open_run(
+        AgentDirectory::Worktree,
         r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$shared/edited"; read -r _ <"$shared/go"; note end "$CALLBOARD_ATTEMPT""#,
     );
     let mut go = test_env.gate("go");
@@ -95,49 +95,49 @@ fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
     let engine = resume(&test_env);
     engine.wait_until_it_says("adopted");
     go.open();
-    let (item, ended) = approved(&test_env, engine);
+    let (item, ended) = approve(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!(item["description"], "of brass");
     assert_eq!(test_env.agent_log().started(), ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
-    // The statuses are derived: that the agent changed one is not worth a word.
+    // Statuses in the file are derived, so the agent's change of one is dropped without a refusal.
     let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert!(!log.stdout.contains("! refused"), "{}", log.transcript());
     assert!(log.stdout.contains("from the files that it edited"), "{}", log.transcript());
-    // What the agent left is kept, and git has its work only.
+    // The edited copy is kept in the attempt's directory; git has the agent's other files only.
     let left =
         fs::read_to_string(test_env.attempt("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
     assert!(left.unwrap().contains("of brass"));
     let committed = test_env.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
     assert_eq!(committed, "brass.txt\ntask.md\n");
-    assert!(!tree(&test_env).join(FILE).exists());
+    assert!(!integration_worktree(&test_env).join(FILE).exists());
     test_env.expect_no_orphans();
 }
 
 #[test]
 fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
-    let test_env = opened(
-        Place::Worktree,
+    let test_env = open_run(
+        AgentDirectory::Worktree,
         r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
     );
     let engine = resume(&test_env);
-    let (item, ended) = approved(&test_env, engine);
+    let (item, ended) = approve(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!((&item["name"], &item["description"]), (&json!("a lamp"), &json!("of brass")));
-    let sentence = format!("`{FILE}`: the step may not change `/name`");
+    let refusal = format!("`{FILE}`: the step may not change `/name`");
     let log = test_env.callboard(&["log", "trial"]).run();
-    assert!(log.stdout.contains(&format!("! refused: {sentence}")), "{}", log.transcript());
-    assert_eq!(evidence(&test_env, "lamp.make#1.1")["refused"], json!([sentence]));
+    assert!(log.stdout.contains(&format!("! refused: {refusal}")), "{}", log.transcript());
+    assert_eq!(evidence(&test_env, "lamp.make#1.1")["refused"], json!([refusal]));
     assert!(!test_env.callboard(&["show", "trial"]).run().stdout.contains("may not change"));
 }
 
 #[test]
 fn edits_that_are_all_refused_cost_an_attempt() {
-    let test_env = opened(
-        Place::Worktree,
+    let test_env = open_run(
+        AgentDirectory::Worktree,
         r#"lamp.make 1 do sed -i 's/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
     );
     let engine = resume(&test_env);
-    let (item, ended) = approved(&test_env, engine);
+    let (item, ended) = approve(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!((&item["name"], &item["make"]["attempts"]), (&json!("a lamp"), &json!(2)));
     let evidence = evidence(&test_env, "lamp.make#1.1");
@@ -150,15 +150,15 @@ fn edits_that_are_all_refused_cost_an_attempt() {
 #[test]
 fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
     let make = r#"lamp.make 1 do printf '{"name": ' >.items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#;
-    let test_env = opened(Place::Worktree, make);
-    assert_eq!(approved(&test_env, resume(&test_env)).1.code, 0);
+    let test_env = open_run(AgentDirectory::Worktree, make);
+    assert_eq!(approve(&test_env, resume(&test_env)).1.code, 0);
     let torn = evidence(&test_env, "lamp.make#1.1");
     assert_eq!(torn["kind"], "invalid_report", "{torn:#}");
     assert!(torn["error"].as_str().unwrap().contains("it is not JSON"), "{torn:#}");
     for change in ["rm .items/trial/lamp.json", ":"] {
         let make = format!(r#"lamp.make 1 do {change}; note end "$CALLBOARD_ATTEMPT""#);
-        let test_env = opened(Place::Worktree, &make);
-        assert_eq!(approved(&test_env, resume(&test_env)).1.code, 0);
+        let test_env = open_run(AgentDirectory::Worktree, &make);
+        assert_eq!(approve(&test_env, resume(&test_env)).1.code, 0);
         assert_eq!(evidence(&test_env, "lamp.make#1.1")["kind"], "no_report", "{change}");
     }
 }
@@ -166,8 +166,8 @@ fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
 #[test]
 fn a_run_in_the_repository_has_no_private_copies() {
     let make = r#"lamp.make * do cat .items/trial/lamp.json >"$shared/seen"; hand_in COMPLETED made"#;
-    let test_env = opened(Place::Repository, make);
-    let (_, ended) = approved(&test_env, resume(&test_env));
+    let test_env = open_run(AgentDirectory::Repository, make);
+    let (_, ended) = approve(&test_env, resume(&test_env));
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     let attempt = test_env.attempt("trial", "lamp.make", "1.1");
     assert!(!attempt.join("copies.json").exists());

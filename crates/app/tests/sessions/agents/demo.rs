@@ -8,20 +8,20 @@ use testkit::{Callboard, TestEnv};
 
 use crate::sessions::test_env;
 
-/// The demo with its own temporary directory, so that a test sees everything it leaves.
+/// Prepares the demo with a temporary directory of its own, so that a test sees everything that it leaves.
 fn demo<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
-    test_env.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temporary(test_env))
+    test_env.callboard(&[&["demo"], arguments].concat()).env("TMPDIR", temp_dir(test_env))
 }
 
-fn temporary(test_env: &TestEnv) -> PathBuf {
+fn temp_dir(test_env: &TestEnv) -> PathBuf {
     let directory = test_env.home().join("tmp");
     fs::create_dir_all(&directory).expect("a directory can be made");
     directory
 }
 
-/// The directories that demos have left.
-fn folders(test_env: &TestEnv) -> Vec<PathBuf> {
-    let entries = fs::read_dir(temporary(test_env)).expect("it is there");
+/// Returns the directories that demos have left.
+fn demo_dirs(test_env: &TestEnv) -> Vec<PathBuf> {
+    let entries = fs::read_dir(temp_dir(test_env)).expect("it is there");
     entries.map(|entry| entry.expect("it can be read").path()).collect()
 }
 
@@ -90,9 +90,9 @@ fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() 
     Run `callboard demo --keep` to keep the folder and look around in it.
     [exit 0]
     ");
-    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
+    assert_eq!(demo_dirs(&test_env), [] as [PathBuf; 0]);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/demo.svg");
-    let picture = testkit::redact(&format!("{}\n[exit 0]", text_of(&fs::read_to_string(&file).unwrap())));
+    let picture = testkit::redact(&format!("{}\n[exit 0]", text_of_svg(&fs::read_to_string(&file).unwrap())));
     assert_eq!(
         without_pids(&picture),
         without_pids(session.transcript()),
@@ -100,8 +100,8 @@ fn the_demo_passes_its_checks_leaves_nothing_and_is_the_picture_in_the_readme() 
     );
 }
 
-/// The lines of text in the picture of a terminal.
-fn text_of(picture: &str) -> String {
+/// Returns the lines of text in the SVG picture of a terminal.
+fn text_of_svg(picture: &str) -> String {
     let lines = picture.split("<tspan x=").skip(1).map(|line| {
         let (line, _) = line.split_once("\n</tspan>").expect("a line has an end");
         let (_, line) = line.split_once('>').expect("and a beginning");
@@ -117,7 +117,7 @@ fn embedded_the_folder_of_the_demo_can_be_inspected_with_other_commands() {
     let test_env = test_env();
     let session = demo(&test_env, &["--keep", "--fast"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let kept = folders(&test_env);
+    let kept = demo_dirs(&test_env);
     assert_eq!(kept.len(), 1);
     let repo = kept[0].join("leap-year");
     assert!(session.stdout.contains(&format!("cd {}", repo.display())), "{}", session.stdout);
@@ -143,12 +143,12 @@ fn the_demo_uses_no_user_settings_and_no_current_directory() {
     let test_env = test_env();
     test_env.write("../home/.config/callboard/config.toml", "store = \"/nowhere\"\n");
     test_env.write("../home/.gitconfig", "[commit]\n\tgpgsign = true\n[core]\n\thooksPath = /nowhere\n");
-    let gone = test_env.home().join("gone");
-    fs::create_dir(&gone).unwrap();
+    let removed = test_env.home().join("gone");
+    fs::create_dir(&removed).unwrap();
     let session = demo(&test_env, &[])
         .in_shell("rmdir \"$PWD\" && exec \"$@\"")
-        .current_dir(&gone)
-        .env("TMPDIR", temporary(&test_env))
+        .current_dir(&removed)
+        .env("TMPDIR", temp_dir(&test_env))
         .env("CALLBOARD_STORE", "/nowhere")
         .env("CALLBOARD_JOBS", "none")
         .env("GIT_DIR", "/nowhere")
@@ -157,7 +157,7 @@ fn the_demo_uses_no_user_settings_and_no_current_directory() {
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
 
-/// A `git` that kills the coder in its second turn.
+/// Writes a `git` that kills the agent of `fix` in its second turn. Returns its directory.
 fn git_that_kills_the_coder(test_env: &TestEnv) -> PathBuf {
     let path = std::env::var_os("PATH").expect("tests have a PATH");
     let mut programs = std::env::split_paths(&path).map(|directory| directory.join("git"));
@@ -166,28 +166,30 @@ fn git_that_kills_the_coder(test_env: &TestEnv) -> PathBuf {
         "#!/bin/sh\n[ \"${{CALLBOARD_ATTEMPT:-}}\" != 'fix#2.1' ] || kill -9 $PPID\nexec {} \"$@\"\n",
         real.display()
     );
-    program(test_env, "git", &script)
+    write_program_dir(test_env, "git", &script)
 }
 
-fn program(test_env: &TestEnv, name: &str, script: &str) -> PathBuf {
+/// Writes a program. Returns its directory.
+fn write_program_dir(test_env: &TestEnv, name: &str, script: &str) -> PathBuf {
     let path = test_env.write_program(test_env.home().join("bin").join(name), script);
     path.parent().expect("it lies in a directory").to_owned()
 }
 
-fn before_path(directory: &Path) -> String {
+/// Returns `PATH` with this directory in front.
+fn path_with_first(directory: &Path) -> String {
     format!("{}:{}", directory.display(), std::env::var("PATH").expect("tests have a PATH"))
 }
 
 #[test]
 fn a_failed_check_is_an_error_and_the_folder_is_kept() {
     let test_env = test_env();
-    let path = before_path(&git_that_kills_the_coder(&test_env));
+    let path = path_with_first(&git_that_kills_the_coder(&test_env));
     let session = demo(&test_env, &[]).env("PATH", path).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert!(session.stdout.contains("✗ failed: fix#2.1 survived the kill"), "{}", session.stdout);
     assert!(session.stdout.contains("The demo failed."), "{}", session.stdout);
     assert!(session.stderr.contains("checks failed"), "{}", session.stderr);
-    let kept = folders(&test_env);
+    let kept = demo_dirs(&test_env);
     assert!(session.stderr.contains(kept[0].to_str().unwrap()), "{}", session.stderr);
     testkit::expect_no_orphans(&kept[0].join("leap-year/.git/callboard"));
 }
@@ -204,7 +206,7 @@ fn without_git_the_demo_says_so() {
     hint: install git, or put it on the PATH
     [exit 2]
     ");
-    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
+    assert_eq!(demo_dirs(&test_env), [] as [PathBuf; 0]);
 }
 
 #[test]
@@ -225,14 +227,14 @@ fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
     let test_env = test_env();
     // The tester hangs, so that the demo is interrupted while it waits.
     let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
-    let path = before_path(&program(&test_env, "date", stuck));
+    let path = path_with_first(&write_program_dir(&test_env, "date", stuck));
     let running = demo(&test_env, &[]).env("PATH", path).start();
     running.wait_until_it_shows("test#1.1 started");
-    let folder = folders(&test_env).pop().unwrap();
+    let folder = demo_dirs(&test_env).pop().unwrap();
     testkit::until(&folder, "the tester", || folder.join("stuck").exists().then_some(()));
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
     testkit::expect_no_orphans(&folder.join("leap-year/.git/callboard"));
-    assert_eq!(folders(&test_env), [] as [PathBuf; 0]);
+    assert_eq!(demo_dirs(&test_env), [] as [PathBuf; 0]);
 }

@@ -1,4 +1,4 @@
-//! How agents are configured, started, briefed and heard.
+//! How agents are configured and started, what they are given, and how they report.
 
 mod agent_clis;
 mod checks;

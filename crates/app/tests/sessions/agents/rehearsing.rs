@@ -1,4 +1,4 @@
-//! Rehearsed runs: the built-in scripted agent in the place of agents.
+//! Rehearsed runs: the built-in scripted agent instead of real ones.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -36,19 +36,20 @@ fn script_file(test_env: &TestEnv) -> PathBuf {
 #[track_caller]
 fn rehearse(test_env: &TestEnv, rehearse: &str, code: i32) {
     let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
-    assert_eq!(session.code, code, "{}", talk(&session));
+    assert_eq!(session.code, code, "{}", output_of(&session));
 }
 
 fn step_of(test_env: &TestEnv, step: &str) -> Value {
     test_env.document("trial")["steps"][step].clone()
 }
 
-/// A file of an attempt.
+/// Returns the path of a file of an attempt.
 fn file_of(test_env: &TestEnv, step: &str, number: &str, file: &str) -> PathBuf {
     test_env.attempt("trial", step, number).join(file)
 }
 
-fn talk(session: &Session) -> String {
+/// Returns stdout and stderr, without redaction.
+fn output_of(session: &Session) -> String {
     format!("{}{}", session.stdout, session.stderr)
 }
 
@@ -69,12 +70,12 @@ fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
         assert_eq!(shown["artifacts"], serde_json::json!([artifact]));
         assert!(test_env.repo().join(artifact).is_file());
     }
-    let said = fs::read_to_string(file_of(&test_env, "plan", "1.1", "stdout.log")).unwrap();
-    assert_eq!(said, "rehearsing `plan`: iteration 1, try 1\nreported COMPLETED\n");
+    let printed = fs::read_to_string(file_of(&test_env, "plan", "1.1", "stdout.log")).unwrap();
+    assert_eq!(printed, "rehearsing `plan`: iteration 1, try 1\nreported COMPLETED\n");
 }
 
 #[test]
-fn a_script_says_what_is_left_behind() {
+fn a_script_says_which_files_and_logs_a_step_leaves() {
     let test_env = rehearsal(&["id: code"]);
     let entry =
         "- ok: {logs: [\"fixed\"], artifacts: [\"a/notes.txt\"], write: {\"src/x.txt\": \"content\"}}";
@@ -118,8 +119,8 @@ fn every_scripted_failure_is_reported_by_its_name() {
         script(&test_env, "  hangs: [hang]\n  crashes: [crash]\n  leaves: [exit: 3]\n  babbles: [rubbish]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &rehearse];
     let output = test_env.callboard(&arguments).run();
-    assert_eq!(output.code, 1, "{}", talk(&output));
-    // The time until it was noticed varies.
+    assert_eq!(output.code, 1, "{}", output_of(&output));
+    // The time until the timeout was noticed varies.
     let shown = |error: String| match error.split_once(" after ") {
         Some((what, _)) => format!("{what} after […]"),
         None => error,
@@ -136,14 +137,14 @@ fn every_scripted_failure_is_reported_by_its_name() {
 }
 
 #[test]
-fn a_flood_is_kept_and_a_child_left_behind_is_not() {
+fn a_large_output_is_kept_and_a_leftover_child_is_killed() {
     let test_env = rehearsal(&["id: floods", "id: forgets"]);
     rehearse(&test_env, &script(&test_env, "  floods: [flood: 10MB]\n  forgets: [leave_child]\n"), 0);
     assert!(fs::metadata(file_of(&test_env, "floods", "1.1", "stdout.log")).unwrap().len() > 10_000_000);
-    let said = fs::read_to_string(file_of(&test_env, "forgets", "1.1", "stdout.log")).unwrap();
-    let (_, left) = said.split_once("leaving process ").unwrap();
-    let (process, how) = left.split_once(" behind: ").unwrap();
-    assert!(how.starts_with("in a session of its own\n"), "{said}");
+    let printed = fs::read_to_string(file_of(&test_env, "forgets", "1.1", "stdout.log")).unwrap();
+    let (_, after) = printed.split_once("leaving process ").unwrap();
+    let (process, how) = after.split_once(" behind: ").unwrap();
+    assert!(how.starts_with("in a session of its own\n"), "{printed}");
     assert_eq!(json(&file_of(&test_env, "forgets", "1.1", "exit.json"))["leftover_processes"], 1);
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     assert!(!String::from_utf8_lossy(&command).contains("left-behind"), "it lives on");
@@ -161,7 +162,7 @@ fn a_killed_engine_does_not_change_the_script() {
     engine.wait();
     fs::remove_file(script_file(&test_env)).unwrap();
     let output = test_env.callboard(&["resume", "trial"]).run();
-    assert_eq!(output.code, 0, "{}", talk(&output));
+    assert_eq!(output.code, 0, "{}", output_of(&output));
     assert_eq!(step_of(&test_env, "a")["attempts"], 1);
     let shown = step_of(&test_env, "b");
     assert_eq!((&shown["attempts"], &shown["logs"]), (&2.into(), &serde_json::json!(["from the script"])));
@@ -173,8 +174,8 @@ fn a_rehearsed_run_is_refused_by_other_adapters() {
     let flag = script(&test_env, "  code: [{fail: \"no\"}]\n");
     rehearse(&test_env, &flag, 1);
     let output = test_env.callboard(&["retry", "trial", "--wrapper", "true"]).run();
-    assert_eq!(output.code, 3, "{}", talk(&output));
-    assert!(talk(&output).contains("it is a rehearsal"), "{}", talk(&output));
+    assert_eq!(output.code, 3, "{}", output_of(&output));
+    assert!(output_of(&output).contains("it is a rehearsal"), "{}", output_of(&output));
 }
 
 #[test]
@@ -183,7 +184,7 @@ fn a_retried_run_is_still_rehearsed() {
     rehearse(&test_env, &script(&test_env, "  a: [fail: never]\n"), 1);
     fs::remove_file(script_file(&test_env)).unwrap();
     let output = test_env.callboard(&["retry", "trial"]).run();
-    assert_eq!(output.code, 1, "{}", talk(&output));
+    assert_eq!(output.code, 1, "{}", output_of(&output));
     assert_eq!(json(&file_of(&test_env, "a", "2.1", "report.json"))["logs"], serde_json::json!(["never"]));
 }
 
@@ -193,7 +194,7 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let report = root.path().join("report.json");
     let behaviour = r#"{"behaviour": "report_then_hang"}"#;
     let path = root.path().display().to_string();
-    let told = [
+    let variables = [
         ("RUN_ID", "trial"),
         ("STEP_ID", "a"),
         ("AGENT_ID", "x"),
@@ -205,14 +206,14 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     ];
     let mut agent = Command::new(CALLBOARD)
         .args(["__rehearse", behaviour])
-        .envs(told)
+        .envs(variables)
         .env("REPORT_PATH", &report)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let said: Vec<_> =
+    let printed: Vec<_> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
-    assert_eq!(said[1..], ["reported COMPLETED", "hanging"]);
+    assert_eq!(printed[1..], ["reported COMPLETED", "hanging"]);
     assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.json"]));
     assert!(agent.try_wait().unwrap().is_none(), "it does not end by itself");
     agent.kill().unwrap();
@@ -225,13 +226,13 @@ fn a_broken_script_is_refused_before_anything_happens() {
     let rehearse = script(&test_env, "  coed: [ok]\n  code: [hnag]\n");
     let output = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
     assert_eq!(output.code, 2);
-    let said = talk(&output);
+    let printed = output_of(&output);
     for text in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {
-        assert!(said.contains(text), "{text}: {said}");
+        assert!(printed.contains(text), "{text}: {printed}");
     }
     assert!(!test_env.repo().join(".agents").exists());
     let output = test_env.callboard(&["run", "wf.yaml", "--rehearse", "--wrapper", "x"]).run();
-    assert_eq!(output.code, 2, "{}", talk(&output));
+    assert_eq!(output.code, 2, "{}", output_of(&output));
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn a_printed_script_can_be_used_and_is_never_overwritten() {
     rehearse(&test_env, &format!("--rehearse={file}"), 0);
     fs::write(&file, "edited for hours").unwrap();
     let again = write();
-    assert_eq!(again.code, 3, "{}", talk(&again));
+    assert_eq!(again.code, 3, "{}", output_of(&again));
     assert_eq!(fs::read_to_string(&file).unwrap(), "edited for hours");
 }
 
@@ -254,7 +255,7 @@ fn the_hidden_rehearsal_command_explains_itself() {
     for arguments in [&["__rehearse"][..], &["__rehearse", "{"], &["__rehearse", r#"{"behaviour":"hang"}"#]] {
         let output = Command::new(CALLBOARD).args(arguments).env_clear().output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.starts_with("error: `__rehearse` is how a rehearsed run"), "{said}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(printed.starts_with("error: `__rehearse` is how a rehearsed run"), "{printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! The ways to report.
+//! The ways to report: a file, markers on standard output, and `callboard report`.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -120,7 +120,8 @@ fn a_gate_can_fail_with_the_report_command() {
     ");
 }
 
-/// The wrapper runs its agent, waits, and writes a report of its own over the agent's, which says nothing of the gate.
+/// A wrapper whose agent reports a failed gate. As soon as the shim has recorded that, the wrapper overwrites the
+/// report with its own, which says nothing about the gate.
 const WRAPPER: &str = r#"read -r _ <"$shared/gate"; gate_failure=true; report COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; hand_in COMPLETED "exit code 0""#;
 
 #[test]

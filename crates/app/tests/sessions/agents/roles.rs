@@ -7,7 +7,7 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-/// Two adapters that note who was started, with which model, variable and arguments.
+/// Two adapters that append their step, model, variable `TICKET` and arguments to the file `told`.
 const ADAPTERS: &str = r#"
 [adapters.one]
 shell = 'echo "$STEP_ID: one, ${STEP_MODEL:-no model}, ${TICKET:-no ticket}, [$*]" >>told'
@@ -21,7 +21,8 @@ fn workflow(test_env: &TestEnv, steps: &[&str]) {
     test_env.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()));
 }
 
-fn told(test_env: &TestEnv) -> String {
+/// Returns what the adapters have written, and removes the file.
+fn take_adapter_log(test_env: &TestEnv) -> String {
     let path = test_env.repo().join("told");
     let text = fs::read_to_string(&path).unwrap_or_default();
     let _ = fs::remove_file(path);
@@ -31,8 +32,8 @@ fn told(test_env: &TestEnv) -> String {
 #[test]
 fn a_role_chooses_adapter_model_variables_and_arguments_of_a_step() {
     let test_env = test_env();
-    let more = ["id: code, agent: coder", "id: review, agent: critic, needs: [code]"];
-    workflow(&test_env, &[more[0], more[1], "id: ship, agent: coder, needs: [review], model: own"]);
+    let steps = ["id: code, agent: coder", "id: review, agent: critic, needs: [code]"];
+    workflow(&test_env, &[steps[0], steps[1], "id: ship, agent: coder, needs: [review], model: own"]);
     let roles = r#"
 [roles.default]
 adapter = "one"
@@ -51,18 +52,18 @@ model = "large"
 model = "never here"
 "#;
     test_env.write("callboard.toml", &format!("{ADAPTERS}{roles}"));
-    let run = |run: &str, more: &[&str]| {
-        let session = test_env.callboard(&[&["run", "wf.yaml", "--run-id", run], more].concat());
+    let run = |run: &str, flags: &[&str]| {
+        let session = test_env.callboard(&[&["run", "wf.yaml", "--run-id", run], flags].concat());
         let session = session.env("TICKET", "T-1").run();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        told(&test_env)
+        take_adapter_log(&test_env)
     };
     assert_snapshot!(run("configured", &[]), @"
     code: one, small, no ticket, [--quiet]
     review: two, large, T-1, []
     ship: one, own, no ticket, [--quiet]
     ");
-    // What a configured role says about another adapter does not follow the flag.
+    // The configured settings of role `critic` are for adapter `two`, so they do not apply to adapter `one`.
     let flags = ["--role", "review=one", "--model", "coder=typed", "--model", "default=any"];
     assert_snapshot!(run("flags", &flags), @"
     code: one, typed, no ticket, [--quiet]
@@ -111,7 +112,7 @@ fn the_roles_of_a_run_are_kept_and_a_later_command_may_replace_them() {
     assert!(unknown.stderr.contains("did you mean `coder`?"), "{}", unknown.transcript());
     let session = test_env.callboard(&["retry", "trial", "--role", "a=two", "--model", "a=new"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_snapshot!(told(&test_env), @"
+    assert_snapshot!(take_adapter_log(&test_env), @"
     a: two, new, no ticket, []
     b: one, kept, no ticket, []
     ");

@@ -1,4 +1,4 @@
-//! How agents are started and what they are told.
+//! How agents are started: arguments, variables, prompt and working directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// The environment the agent with the behaviour `tell` saw.
+/// Returns the environment of an agent with the behaviour `tell`, which writes its input to files.
 fn environment(test_env: &TestEnv) -> BTreeMap<String, String> {
     let text = fs::read_to_string(test_env.shared_dir().join("environment")).expect("the agent wrote it");
     let pairs = text.lines().filter_map(|line| line.split_once('='));
@@ -26,8 +26,8 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
          task.md, needs: [plan-it], model: large}\n",
     );
     test_env.plan(&["b 1 exit 1", "b * tell"]);
-    let more = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
-    let session = test_env.run(&more).env("SECRET", "kept").run();
+    let flags = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
+    let session = test_env.run(&flags).env("SECRET", "kept").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 
     let attempt = test_env.attempt("trial", "b", "1.2");
@@ -40,7 +40,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
         ["--run-id", "trial", "--step-id", "b", "--agent", "coder", "--prompt", &path("prompt.md"), "--repo", &repo,
          "--report", &path("report.json"), "--model", "a b"]
     );
-    let told = environment(&test_env);
+    let variables = environment(&test_env);
     let artifact = format!("{repo}/made/plan-it.txt");
     let artifacts_dir = format!("{repo}/.agents/runs/trial/artifacts");
     let store = test_env.store().display().to_string();
@@ -67,7 +67,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
         ("SECRET", "kept"),
     ];
     for (name, value) in expected {
-        assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+        assert_eq!(variables.get(name).map(String::as_str), Some(value), "{name}");
     }
     assert_eq!(fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(), repo);
 }
@@ -131,10 +131,10 @@ fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
     test_env.plan(&["a * tell"]);
     let run = test_env.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
     assert_eq!(run.run().code, 0);
-    let told = environment(&test_env);
-    assert!(!told.contains_key("SECRET"));
-    assert_eq!((told["NAMED"].as_str(), told["OWN"].as_str()), ("yes", "x y"));
-    assert!(told.contains_key("PATH") && told.contains_key("HOME"));
+    let variables = environment(&test_env);
+    assert!(!variables.contains_key("SECRET"));
+    assert_eq!((variables["NAMED"].as_str(), variables["OWN"].as_str()), ("yes", "x y"));
+    assert!(variables.contains_key("PATH") && variables.contains_key("HOME"));
 }
 
 #[test]
@@ -146,20 +146,20 @@ fn the_exit_code_of_a_configured_command_can_be_its_report() {
          [adapters.bad]\ncommand = [\"sh\", \"-c\", \"echo oh no >&2; exit 3\"]\nreport = \"exit-code\"\n\n\
          [adapters.silent]\ncommand = [\"true\"]\nreport = \"required\"\n",
     );
-    let workflow = |agent: &str| {
+    let run_with_agent = |agent: &str| {
         test_env
             .write("wf.yaml", &format!("name: t\nsteps:\n  - {{id: a, agent: {agent}, prompt: task.md}}\n"));
         let session = test_env.callboard(&["run", "wf.yaml", "--run-id", agent, "--max-attempts", "1"]).run();
         (session.code, test_env.document(agent))
     };
-    let (code, document) = workflow("good");
+    let (code, document) = run_with_agent("good");
     assert_eq!((code, status(&document, "a")), (0, "COMPLETED"));
     assert_eq!(document["steps"]["a"]["logs"], serde_json::json!(["all is well"]));
-    let (code, document) = workflow("bad");
+    let (code, document) = run_with_agent("bad");
     assert_eq!((code, status(&document, "a")), (1, "FAILED"));
     assert_snapshot!(last_error(&document, "a"), @"Agent reported failure: exited with code 3");
     // Where a report is required, exit code 0 is not one.
-    let (code, document) = workflow("silent");
+    let (code, document) = run_with_agent("silent");
     assert_eq!(code, 1);
     assert_snapshot!(last_error(&document, "a"), @"Agent process exited with code 0 without a report");
 }
@@ -197,7 +197,7 @@ fn a_command_can_be_a_gate() {
     let prompt = fs::read_to_string(test_env.repo().join("prompt-2")).unwrap();
     let findings = "3 passed\n1 failed\nexited with code 1\n";
     assert!(prompt.contains("Sent back by `test` (iteration 2)") && prompt.contains(findings), "{prompt}");
-    // A command that could not be executed, or died, has judged nothing.
+    // A command that could not be executed, or was killed, is a failed attempt and not a failed gate.
     for (name, tests) in [("missing", "no-such-command"), ("denied", "exit 126"), ("killed", "kill -KILL $$")]
     {
         let (code, document) = run(name, tests);
@@ -216,7 +216,7 @@ fn the_command_line_wins_over_the_configuration() {
 }
 
 #[test]
-fn a_python_wrapper_needs_no_run_bit() {
+fn a_python_wrapper_need_not_be_executable() {
     let test_env = test_env();
     let python = Command::new("python3").args(["-c", ""]).env("HOME", test_env.home()).status();
     if !python.is_ok_and(|status| status.success()) {
@@ -236,10 +236,10 @@ fn agents_start_in_the_configured_directory() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&["a * tell"]);
-    let elsewhere = test_env.home();
-    assert_eq!(test_env.run(&["--workdir", elsewhere.to_str().unwrap()]).run().code, 0);
+    let workdir = test_env.home();
+    assert_eq!(test_env.run(&["--workdir", workdir.to_str().unwrap()]).run().code, 0);
     let directory = fs::read_to_string(test_env.shared_dir().join("directory")).unwrap();
-    assert_eq!(directory.trim_end(), elsewhere.to_str().unwrap());
+    assert_eq!(directory.trim_end(), workdir.to_str().unwrap());
     assert_eq!(environment(&test_env)["REPO_DIR"], test_env.repo().to_str().unwrap());
 }
 
@@ -258,7 +258,7 @@ fn a_variable_that_is_not_utf_8_reaches_the_agent() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&[r#"a * do printf %s "$ODD" >"$shared/odd"; hand_in COMPLETED "did it""#]);
-    let odd = std::ffi::OsStr::from_bytes(b"caf\xe9");
-    assert_eq!(test_env.run(&[]).env("ODD", odd).run().code, 0);
+    let not_utf_8 = std::ffi::OsStr::from_bytes(b"caf\xe9");
+    assert_eq!(test_env.run(&[]).env("ODD", not_utf_8).run().code, 0);
     assert_eq!(fs::read(test_env.shared_dir().join("odd")).unwrap(), b"caf\xe9");
 }

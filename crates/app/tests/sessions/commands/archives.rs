@@ -10,14 +10,16 @@ use testkit::TestEnv;
 
 use crate::sessions::{status, test_env};
 
-fn succeeded() -> TestEnv {
+/// Returns a test environment whose run `trial` succeeded.
+fn env_with_succeeded_run() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     test_env
 }
 
-fn exported(test_env: &TestEnv, name: &str) -> PathBuf {
+/// Exports the run `trial` to a file in the shared directory.
+fn export_trial(test_env: &TestEnv, name: &str) -> PathBuf {
     let file = test_env.shared_dir().join(name);
     let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -26,57 +28,60 @@ fn exported(test_env: &TestEnv, name: &str) -> PathBuf {
 
 #[test]
 fn a_succeeded_run_is_readable_where_it_was_imported() {
-    let there = succeeded();
-    let file = exported(&there, "trial.tar");
-    assert!(fs::read(&file).unwrap() == fs::read(exported(&there, "again.tar")).unwrap(), "the bytes differ");
+    let source = env_with_succeeded_run();
+    let file = export_trial(&source, "trial.tar");
+    assert!(
+        fs::read(&file).unwrap() == fs::read(export_trial(&source, "again.tar")).unwrap(),
+        "the bytes differ"
+    );
 
-    let here = test_env();
+    let target = test_env();
     let file = file.to_str().unwrap();
-    let session = here.callboard(&["import", file]).run();
+    let session = target.callboard(&["import", file]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("run status: succeeded"), "{}", session.stderr);
-    let checked = here.callboard(&["recover", "--dry-run", "--json"]).run().json();
-    assert_eq!(checked["views"], serde_json::json!([]), "import has written them");
-    assert_eq!(status(&here.document("trial"), "b"), "COMPLETED");
-    assert_eq!(here.document("trial")["repo_dir"], here.repo().to_str().unwrap());
-    let log = here.callboard(&["log", "trial"]).run();
+    let recovered = target.callboard(&["recover", "--dry-run", "--json"]).run().json();
+    assert_eq!(recovered["views"], serde_json::json!([]), "import has written them");
+    assert_eq!(status(&target.document("trial"), "b"), "COMPLETED");
+    assert_eq!(target.document("trial")["repo_dir"], target.repo().to_str().unwrap());
+    let log = target.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("imported from an archive written on"), "{}", log.stdout);
     assert_eq!(
-        fs::read(here.attempt("trial", "a", "1.1").join("prompt.md")).unwrap(),
-        fs::read(there.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
+        fs::read(target.attempt("trial", "a", "1.1").join("prompt.md")).unwrap(),
+        fs::read(source.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
     );
-    assert!(!here.attempt("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
+    assert!(!target.attempt("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
 
-    let twice = here.callboard(&["import", file]).run();
-    assert_eq!(twice.code, 3, "{}", twice.transcript());
-    assert!(twice.stderr.contains("--as NAME"), "{}", twice.stderr);
-    let renamed = here.callboard(&["import", file, "--as", "other"]).run();
-    assert_eq!(renamed.code, 0, "{}", renamed.transcript());
-    let checked = here.callboard(&["recover"]).run();
-    assert!(checked.stdout.contains("is intact"), "{}", checked.transcript());
-    assert_eq!(here.document("other")["run_id"], "other");
+    let second_import = target.callboard(&["import", file]).run();
+    assert_eq!(second_import.code, 3, "{}", second_import.transcript());
+    assert!(second_import.stderr.contains("--as NAME"), "{}", second_import.stderr);
+    let import_renamed = target.callboard(&["import", file, "--as", "other"]).run();
+    assert_eq!(import_renamed.code, 0, "{}", import_renamed.transcript());
+    let recovered = target.callboard(&["recover"]).run();
+    assert!(recovered.stdout.contains("is intact"), "{}", recovered.transcript());
+    assert_eq!(target.document("other")["run_id"], "other");
 }
 
 #[test]
 fn an_unfinished_attempt_is_interrupted_by_import() {
-    let there = test_env();
-    there.workflow(&["a", "b: a"]);
-    there.plan(&["b * hang"]);
-    let running = there.run(&[]).start();
-    there.agent_log().wait_for_start("b#1.1");
+    let source = test_env();
+    source.workflow(&["a", "b: a"]);
+    source.plan(&["b * hang"]);
+    let running = source.run(&[]).start();
+    source.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
-    let file = exported(&there, "trial.tar");
-    let here = test_env();
-    let session = here.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
+    let file = export_trial(&source, "trial.tar");
+    let target = test_env();
+    let session = target.callboard(&["import", file.to_str().unwrap(), "--json"]).run();
     assert_eq!(session.json()["interrupted"], serde_json::json!(["b#1.1"]), "{}", session.transcript());
-    let resumed = here.with_agent(&["resume", "trial"]).run();
+    let resumed = target.with_agent(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // Finished work is not repeated, and the attempt on the other machine was neither adopted nor ended.
-    assert_eq!(here.agent_log().started(), ["b#1.2"]);
-    assert_eq!(there.callboard(&["stop", "trial"]).run().code, 0);
-    there.expect_no_orphans();
-    here.expect_no_orphans();
+    assert_eq!(target.agent_log().started(), ["b#1.2"]);
+    assert_eq!(source.callboard(&["stop", "trial"]).run().code, 0);
+    source.expect_no_orphans();
+    target.expect_no_orphans();
 }
 
 /// Waits until this many processes queue for the writer lock.
@@ -97,108 +102,115 @@ pub(crate) fn wait_for_lock_queue(lock: &Path, length: usize) {
 
 #[test]
 fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
-    let there = succeeded();
-    let file = exported(&there, "trial.tar");
+    let source = env_with_succeeded_run();
+    let file = export_trial(&source, "trial.tar");
     let import = ["import", file.to_str().unwrap()];
-    let here = test_env();
-    assert_eq!(here.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
+    let target = test_env();
+    assert_eq!(target.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS there is no queue: the imports race in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
-        let writer_lock = fs::File::options().write(true).open(here.store().join("writer.lock")).unwrap();
+        let writer_lock = fs::File::options().write(true).open(target.store().join("writer.lock")).unwrap();
         writer_lock.lock().unwrap();
         writer_lock
     });
-    let both = [here.callboard(&import).start(), here.callboard(&import).start()];
+    let imports = [target.callboard(&import).start(), target.callboard(&import).start()];
     if let Some(writer_lock) = writer_lock {
-        wait_for_queue(&here, 2);
+        wait_for_queue(&target, 2);
         drop(writer_lock);
     }
-    let both = both.map(|one| one.wait());
-    let mut codes = both.each_ref().map(|session| session.code);
+    let sessions = imports.map(|running| running.wait());
+    let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort();
-    assert_eq!(codes, [0, 3], "{}\n{}", both[0].transcript(), both[1].transcript());
-    assert!(here.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
-    assert!(here.callboard(&["recover"]).run().stdout.contains("is intact"));
+    assert_eq!(codes, [0, 3], "{}\n{}", sessions[0].transcript(), sessions[1].transcript());
+    assert!(target.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
+    assert!(target.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
 #[test]
 fn an_import_that_was_killed_does_not_block_the_next() {
-    let there = succeeded();
-    let file = exported(&there, "trial.tar");
-    let here = test_env();
-    let import = |name| here.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
+    let source = env_with_succeeded_run();
+    let file = export_trial(&source, "trial.tar");
+    let target = test_env();
+    let import = |name| target.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
     assert_eq!(import("first").code, 0);
-    // As if it had been killed after the files were moved into place, before the commit.
-    let left = here.store().join("attempts/second/a/1.1");
-    fs::create_dir_all(&left).unwrap();
-    fs::write(left.join("prompt.md"), "of the killed one").unwrap();
-    fs::write(here.store().join("attempts/second/.importing"), "").unwrap();
+    // As if an import had been killed after the files were moved into place, before the commit.
+    let leftover = target.store().join("attempts/second/a/1.1");
+    fs::create_dir_all(&leftover).unwrap();
+    fs::write(leftover.join("prompt.md"), "of the killed one").unwrap();
+    fs::write(target.store().join("attempts/second/.importing"), "").unwrap();
     let again = import("second");
     assert_eq!(again.code, 0, "{}", again.transcript());
-    assert_ne!(fs::read_to_string(left.join("prompt.md")).unwrap(), "of the killed one");
-    assert!(!here.store().join("attempts/second/.importing").exists());
+    assert_ne!(fs::read_to_string(leftover.join("prompt.md")).unwrap(), "of the killed one");
+    assert!(!target.store().join("attempts/second/.importing").exists());
 
     // Files of unknown origin are left alone and not listed as a run.
-    let strange = here.store().join("attempts/third/a/1.1");
-    fs::create_dir_all(&strange).unwrap();
+    let unknown_origin = target.store().join("attempts/third/a/1.1");
+    fs::create_dir_all(&unknown_origin).unwrap();
     let refused = import("third");
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("the store has no such run"), "{}", refused.stderr);
-    assert!(strange.exists());
+    assert!(unknown_origin.exists());
 }
 
-/// Imports changed bytes, and expects that nothing of them is taken.
+/// Imports an invalid archive, checks that nothing of it was stored, and returns stderr.
 #[track_caller]
-fn refused(bytes: &[u8]) -> String {
-    let here = test_env();
-    let file = here.shared_dir().join("bad.tar");
+fn expect_import_refused(bytes: &[u8]) -> String {
+    let target = test_env();
+    let file = target.shared_dir().join("bad.tar");
     fs::write(&file, bytes).unwrap();
-    let session = here.callboard(&["import", file.to_str().unwrap()]).run();
+    let session = target.callboard(&["import", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    assert_eq!(here.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
-    let left: Vec<_> = fs::read_dir(here.store().join("attempts")).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
-    assert!(!Path::new(&here.shared_dir()).join("evil").exists());
+    assert_eq!(target.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
+    let leftovers: Vec<_> = fs::read_dir(target.store().join("attempts")).unwrap().collect();
+    assert!(leftovers.is_empty(), "{leftovers:?}");
+    assert!(!Path::new(&target.shared_dir()).join("evil").exists());
     session.stderr
 }
 
-fn changed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+/// Replaces every occurrence of `from` by `to`, which has the same length.
+fn replace_all(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut bytes = bytes.to_vec();
-    let mut at = 0;
-    let mut hits = 0;
-    while let Some(found) = bytes[at..].windows(from.len()).position(|window| window == from.as_bytes()) {
-        at += found;
-        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-        hits += 1;
+    let mut offset = 0;
+    let mut replaced = 0;
+    while let Some(found) = bytes[offset..].windows(from.len()).position(|window| window == from.as_bytes()) {
+        offset += found;
+        bytes[offset..offset + to.len()].copy_from_slice(to.as_bytes());
+        replaced += 1;
     }
-    assert!(hits > 0, "`{from}` is not in it");
+    assert!(replaced > 0, "`{from}` is not in it");
     bytes
 }
 
 #[test]
-fn an_archive_that_is_not_what_it_says_is_refused_whole() {
-    let there = succeeded();
-    let good = fs::read(exported(&there, "trial.tar")).unwrap();
-    assert!(refused(&good[..good.len() / 2]).contains("caused by"));
-    assert!(refused(b"not an archive").contains("not an archive of a run"));
-    assert!(refused(&changed(&good, "Do what the step says.", "Do what the devil says")).contains("content"));
+fn a_truncated_or_changed_archive_is_refused_whole() {
+    let source = env_with_succeeded_run();
+    let archive = fs::read(export_trial(&source, "trial.tar")).unwrap();
+    assert!(expect_import_refused(&archive[..archive.len() / 2]).contains("caused by"));
+    assert!(expect_import_refused(b"not an archive").contains("not an archive of a run"));
     assert!(
-        refused(&changed(&good, "\"callboard_archive\": 1", "\"callboard_archive\": 9")).contains("format 9")
+        expect_import_refused(&replace_all(&archive, "Do what the step says.", "Do what the devil says"))
+            .contains("content")
+    );
+    assert!(
+        expect_import_refused(&replace_all(&archive, "\"callboard_archive\": 1", "\"callboard_archive\": 9"))
+            .contains("format 9")
     );
     // A path that leaves the archive, in the manifest and in the tar headers.
-    let out = refused(&changed(&good, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
-    assert!(out.contains("in it is not a file of an attempt"), "{out}");
-    // Only in the manifest: the input files of attempts name the protocol before the run.
+    let stderr =
+        expect_import_refused(&replace_all(&archive, "attempts/a/1.1/prompt.md", "attempts/../../../../evi"));
+    assert!(stderr.contains("in it is not a file of an attempt"), "{stderr}");
+    // The pattern includes the next field, `host`, so that it matches only the manifest: the input files of attempts
+    // have `protocol`, too, but in front of another field.
     let [from, to] = ["steps", "chess"].map(|name| format!("\"protocol\": \"{name}\",\n  \"host\""));
-    let kind = refused(&changed(&good, &from, &to));
-    assert!(kind.contains("`chess` run"), "{kind}");
+    let stderr = expect_import_refused(&replace_all(&archive, &from, &to));
+    assert!(stderr.contains("`chess` run"), "{stderr}");
 }
 
 #[test]
 fn an_existing_file_is_not_overwritten() {
-    let test_env = succeeded();
-    exported(&test_env, "trial.tar");
+    let test_env = env_with_succeeded_run();
+    export_trial(&test_env, "trial.tar");
     let file = test_env.shared_dir().join("trial.tar");
     let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_snapshot!(session.transcript(), @"

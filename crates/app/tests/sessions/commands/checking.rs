@@ -1,4 +1,4 @@
-//! `callboard check`: exit codes and JSON. The findings' text is tested beside the command.
+//! `callboard check`: exit codes and JSON. The unit tests of the command cover the text of the findings.
 
 use insta::assert_snapshot;
 
@@ -13,18 +13,19 @@ fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
     let session = test_env.callboard(&["check", "--as", "peer", "cycle.json"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.ends_with("ok: cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n"));
-    let status = CYCLE.replacen("\"status\": \"completed\"", "\"status\": \"complete\"", 1);
+    let wrong_status = CYCLE.replacen("\"status\": \"completed\"", "\"status\": \"complete\"", 1);
     test_env.write(
         "cycle.json",
-        &status.replacen("\"timestamp\": \"2025-08-05T10:05:00Z\"", "\"timestamp\": \"10:05\"", 1),
+        &wrong_status.replacen("\"timestamp\": \"2025-08-05T10:05:00Z\"", "\"timestamp\": \"10:05\"", 1),
     );
     let session = test_env.callboard(&["check", "cycle.json", "--json"]).run();
     assert_eq!(session.code, 2);
     let files = session.json();
     let findings = files[0]["findings"].as_array().unwrap();
     let errors = findings.iter().filter(|finding| finding["severity"] == "error");
-    let errors: Vec<_> =
-        errors.map(|it| format!("{} {} line {}", it["rule"], it["pointer"], it["line"])).collect();
+    let errors: Vec<_> = errors
+        .map(|error| format!("{} {} line {}", error["rule"], error["pointer"], error["line"]))
+        .collect();
     assert_snapshot!(errors.join("\n"), @r#"
     "F6" "/phases/plan/status" line 23
     "F7" "/history/1/timestamp" line 82

@@ -1,4 +1,4 @@
-//! `doctor`: each finding with a real cause. It changes nothing.
+//! `doctor`: each finding is provoked by its real cause. The command changes nothing.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, PermissionsExt as _};
@@ -13,55 +13,56 @@ use testkit::{ProcessHandle, Session, TestEnv};
 use crate::sessions::test_env;
 
 /// Runs `doctor` without the agents that this machine may have on PATH.
-fn doctor(test_env: &TestEnv, more: &[&str]) -> Session {
+fn doctor(test_env: &TestEnv, extra_args: &[&str]) -> Session {
     let path = test_env.shared_dir().join("bin");
     fs::create_dir_all(&path).unwrap();
     let git = path.join("git");
     if !git.exists() {
-        std::os::unix::fs::symlink(found("git"), git).unwrap();
+        std::os::unix::fs::symlink(find_program("git"), git).unwrap();
     }
-    test_env.callboard(&[&["doctor", "--json"], more].concat()).env("PATH", path).run()
+    test_env.callboard(&[&["doctor", "--json"], extra_args].concat()).env("PATH", path).run()
 }
 
-/// Finds a program on this machine.
-fn found(program: &str) -> std::path::PathBuf {
+/// Returns the path of a program on PATH.
+fn find_program(program: &str) -> std::path::PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.exists()).unwrap()
 }
 
-/// The findings of a check, without those about stores of tests that run at the same time.
+/// Returns the findings of a check, without those about the stores of other tests, which run at the same time.
 fn findings(session: &Session, check: &str) -> Vec<Value> {
     let all = session.json()["findings"].as_array().unwrap().clone();
-    let ours = |finding: &Value| !finding["message"].as_str().unwrap().contains("another store");
-    all.into_iter().filter(|finding| finding["check"] == check && ours(finding)).collect()
+    let of_this_store = |finding: &Value| !finding["message"].as_str().unwrap().contains("another store");
+    all.into_iter().filter(|finding| finding["check"] == check && of_this_store(finding)).collect()
 }
 
-/// The one finding of a check that needs an action.
+/// Returns the only finding of a check with the level `problem`. Fails if there is none, or more than one.
 #[track_caller]
-fn act(session: &Session, check: &str) -> Value {
-    let found = findings(session, check);
-    let mut acts = found.iter().filter(|finding| finding["level"] == "problem");
-    let first = acts.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
-    assert_eq!(acts.next(), None);
+fn expect_one_problem(session: &Session, check: &str) -> Value {
+    let findings_of_check = findings(session, check);
+    let mut problems = findings_of_check.iter().filter(|finding| finding["level"] == "problem");
+    let first = problems.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
+    assert_eq!(problems.next(), None);
     assert_eq!(session.code, 1, "{}", session.stdout);
     assert!(session.json()["problems"].as_u64() > Some(0), "{}", session.stdout);
     first
 }
 
-/// Fails if anything needs an action, except limits of the test machine.
+/// Fails if a finding has the level `problem`, except those about limits and disk of the test machine.
 #[track_caller]
-fn well(session: &Session) {
+fn expect_no_problem(session: &Session) {
     let all = session.json();
-    let acts = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "problem");
-    let acts: Vec<_> = acts.collect();
+    let problems = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "problem");
+    let problems: Vec<_> = problems.collect();
     assert!(
-        acts.iter().all(|finding| finding["check"] == "limits" || finding["check"] == "disk"),
-        "{acts:#?}"
+        problems.iter().all(|finding| finding["check"] == "limits" || finding["check"] == "disk"),
+        "{problems:#?}"
     );
-    assert_eq!(session.code, i32::from(!acts.is_empty()));
+    assert_eq!(session.code, i32::from(!problems.is_empty()));
 }
 
-fn succeeded() -> TestEnv {
+/// Returns a test environment whose run `trial` succeeded.
+fn env_with_succeeded_run() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
@@ -69,9 +70,9 @@ fn succeeded() -> TestEnv {
 }
 
 /// A child process, killed with its group when dropped.
-struct Started(Child);
+struct ChildGroup(Child);
 
-impl Started {
+impl ChildGroup {
     fn new(command: &mut Command) -> Self {
         Self(command.process_group(0).spawn().unwrap())
     }
@@ -81,22 +82,22 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for ChildGroup {
     fn drop(&mut self) {
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }
 }
 
-/// A process with the mark of an attempt.
-fn marked(store: &Path, run: &str, attempt: &str) -> Started {
+/// Starts a process with the mark of an attempt.
+fn start_marked(store: &Path, run: &str, attempt: &str) -> ChildGroup {
     let mut sleep = Command::new("sleep");
     sleep.arg("1000").env("CALLBOARD_STORE", store);
-    Started::new(sleep.env("CALLBOARD_RUN", run).env("CALLBOARD_ATTEMPT", attempt))
+    ChildGroup::new(sleep.env("CALLBOARD_RUN", run).env("CALLBOARD_ATTEMPT", attempt))
 }
 
-/// Every file of the store with what is in it.
-fn bytes(test_env: &TestEnv) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+/// Returns path and content of every file directly in the store directory.
+fn store_files(test_env: &TestEnv) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let files = fs::read_dir(test_env.store()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
         files.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
@@ -106,17 +107,17 @@ fn bytes(test_env: &TestEnv) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_healthy_store_needs_no_action_and_is_not_changed() {
-    let test_env = succeeded();
-    let before = bytes(&test_env);
+    let test_env = env_with_succeeded_run();
+    let before = store_files(&test_env);
     let session = doctor(&test_env, &[]);
-    well(&session);
+    expect_no_problem(&session);
     assert_eq!(findings(&session, "runs")[0]["message"], "0 running, 1 finished");
-    assert_eq!(bytes(&test_env), before);
+    assert_eq!(store_files(&test_env), before);
 }
 
 #[test]
 fn findings_are_printed_as_a_list() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     let session = test_env.callboard(&["doctor"]).run();
     let lines: Vec<_> = session.stdout.lines().collect();
     assert!(lines[0].starts_with("✓ ok       store      "), "{}", session.stdout);
@@ -127,11 +128,11 @@ fn findings_are_printed_as_a_list() {
 #[test]
 fn doctor_works_without_a_store_and_outside_git_and_creates_nothing() {
     let test_env = test_env();
-    well(&doctor(&test_env, &[]));
+    expect_no_problem(&doctor(&test_env, &[]));
     assert!(!test_env.store().exists());
     let home = test_env.home();
     let session = doctor(&test_env, &["--repo", home.to_str().unwrap()]);
-    well(&session);
+    expect_no_problem(&session);
     assert!(findings(&session, "git")[0]["message"].as_str().unwrap().contains("not in a git repository"));
     assert!(!home.join(".callboard").exists());
 }
@@ -145,7 +146,7 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let session = doctor(&test_env, &[]);
-    well(&session);
+    expect_no_problem(&session);
     let engine = &findings(&session, "locks")[0];
     assert_eq!(engine["message"], "1 engine is running");
     assert!(
@@ -154,19 +155,19 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     );
     running.kill();
     running.wait();
-    let found = act(&doctor(&test_env, &[]), "runs");
-    assert_eq!(found["message"], "run `trial` is unfinished and has no engine");
-    assert_eq!(found["commands"][0], "callboard resume trial");
-    assert!(found["details"][0].as_str().unwrap().contains("resuming adopts it"), "{found}");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
+    assert_eq!(problem["message"], "run `trial` is unfinished and has no engine");
+    assert_eq!(problem["commands"][0], "callboard resume trial");
+    assert!(problem["details"][0].as_str().unwrap().contains("resuming adopts it"), "{problem}");
     gate.open();
     assert_eq!(test_env.callboard(&["resume", "--all"]).run().code, 0);
     test_env.wait_for_engine("trial");
-    well(&doctor(&test_env, &[]));
+    expect_no_problem(&doctor(&test_env, &[]));
     test_env.expect_no_orphans();
 }
 
 #[test]
-fn a_dead_attempt_is_told_from_a_running_one() {
+fn a_dead_attempt_is_distinguished_from_a_running_one() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&["a * hang"]);
@@ -177,15 +178,15 @@ fn a_dead_attempt_is_told_from_a_running_one() {
     let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).unwrap();
     shim.kill();
     shim.wait();
-    let found = act(&doctor(&test_env, &[]), "runs");
-    assert!(found["details"][0].as_str().unwrap().contains("has no process any more"), "{found}");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
+    assert!(problem["details"][0].as_str().unwrap().contains("has no process any more"), "{problem}");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    let waits = findings(&doctor(&test_env, &[]), "runs");
-    assert_eq!(waits[0]["message"], "run `trial` is stopped");
+    let runs = findings(&doctor(&test_env, &[]), "runs");
+    assert_eq!(runs[0]["message"], "run `trial` is stopped");
 }
 
 #[test]
-fn a_stopped_engine_and_a_stopped_shim_are_named_with_how_to_continue_them() {
+fn a_suspended_engine_and_a_suspended_shim_are_named_with_how_to_continue_them() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&["a * wait gate"]);
@@ -194,119 +195,121 @@ fn a_stopped_engine_and_a_stopped_shim_are_named_with_how_to_continue_them() {
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
     testkit::wait_until_stopped(running.pid());
-    let found = act(&doctor(&test_env, &[]), "locks");
-    assert_eq!(found["commands"][0], format!("kill -CONT {}", running.pid()));
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "locks");
+    assert_eq!(problem["commands"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
     let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
     testkit::wait_until_stopped(shim.pid());
-    let found = act(&doctor(&test_env, &[]), "runs");
-    assert_eq!(found["commands"][0], format!("kill -CONT {}", shim.pid()));
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
+    assert_eq!(problem["commands"][0], format!("kill -CONT {}", shim.pid()));
     shim.signal(Signal::CONT);
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
 
 #[test]
-fn embedded_a_stopped_holder_of_the_writer_lock_is_named_without_waiting() {
-    let test_env = succeeded();
+fn embedded_a_suspended_holder_of_the_writer_lock_is_named_without_waiting() {
+    let test_env = env_with_succeeded_run();
     let mut flock = Command::new("flock");
     flock.arg(test_env.store().join("writer.lock"));
     flock.args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"]).stdout(Stdio::piped());
-    let mut holder = Started::new(&mut flock);
-    let mut held = [0; 5];
-    std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut held).unwrap();
+    let mut holder = ChildGroup::new(&mut flock);
+    let mut line = [0; 5];
+    std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
     let pid = holder.pid();
     testkit::wait_until_stopped(pid);
     let session = doctor(&test_env, &[]);
-    let found: Vec<_> = findings(&session, "locks").into_iter().filter(|f| f["level"] == "problem").collect();
-    assert_eq!(found[0]["commands"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
-    assert!(found[0]["message"].as_str().unwrap().contains("holds the writer lock and is stopped"));
+    let problems: Vec<_> =
+        findings(&session, "locks").into_iter().filter(|finding| finding["level"] == "problem").collect();
+    assert_eq!(problems[0]["commands"][0], format!("kill -CONT {pid}"), "{}", session.stdout);
+    assert!(problems[0]["message"].as_str().unwrap().contains("holds the writer lock and is stopped"));
     drop(holder);
-    well(&doctor(&test_env, &[]));
+    expect_no_problem(&doctor(&test_env, &[]));
 }
 
 #[test]
 fn orphans_are_listed_with_the_command_that_ends_them() {
-    let test_env = succeeded();
-    let over = marked(&test_env.store(), "trial", "a#1.1");
-    let unknown = marked(&test_env.store(), "ghost", "b#1.1");
+    let test_env = env_with_succeeded_run();
+    let of_ended_attempt = start_marked(&test_env.store(), "trial", "a#1.1");
+    let of_unknown_run = start_marked(&test_env.store(), "ghost", "b#1.1");
     let session = doctor(&test_env, &[]);
-    let found = act(&session, "orphans");
-    let mut pids = [over.pid(), unknown.pid()];
+    let problem = expect_one_problem(&session, "orphans");
+    let mut pids = [of_ended_attempt.pid(), of_unknown_run.pid()];
     pids.sort_unstable();
-    assert_eq!(found["commands"][0], format!("kill {} {}", pids[0], pids[1]));
-    let details = found["details"].to_string();
+    assert_eq!(problem["commands"][0], format!("kill {} {}", pids[0], pids[1]));
+    let details = problem["details"].to_string();
     assert!(
         details.contains("which has ended: sleep 1000") && details.contains("which is not in the store"),
         "{details}"
     );
-    drop((over, unknown));
-    well(&doctor(&test_env, &[]));
+    drop((of_ended_attempt, of_unknown_run));
+    expect_no_problem(&doctor(&test_env, &[]));
 }
 
 #[test]
-fn an_ended_attempts_process_is_told_from_a_running_one_of_the_same_run() {
+fn a_process_of_an_ended_attempt_is_an_orphan_although_its_run_is_running() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["b * wait gate"]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
-    well(&doctor(&test_env, &[]));
-    let left = marked(&test_env.store(), "trial", "a#1.1");
-    let found = act(&doctor(&test_env, &[]), "orphans");
-    assert_eq!(found["commands"][0], format!("kill {}", left.pid()), "{found}");
-    drop(left);
+    expect_no_problem(&doctor(&test_env, &[]));
+    let of_ended_attempt = start_marked(&test_env.store(), "trial", "a#1.1");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "orphans");
+    assert_eq!(problem["commands"][0], format!("kill {}", of_ended_attempt.pid()), "{problem}");
+    drop(of_ended_attempt);
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
 
 #[test]
 fn a_process_of_another_store_is_listed_without_a_command_to_end_it() {
-    let test_env = succeeded();
-    let other = test_env.home().join("other");
-    fs::create_dir(&other).unwrap();
-    let _stranger = marked(&other, "trial", "a#1.1");
+    let test_env = env_with_succeeded_run();
+    let other_store = test_env.home().join("other");
+    fs::create_dir(&other_store).unwrap();
+    let _process_of_other_store = start_marked(&other_store, "trial", "a#1.1");
     let session = doctor(&test_env, &[]);
-    well(&session);
+    expect_no_problem(&session);
     let all = session.json();
-    let mut found = all["findings"].as_array().unwrap().iter().filter(|f| f["check"] == "orphans");
-    let listed = format!("1 process belongs to another store: {}", other.display());
-    assert!(found.any(|finding| finding["message"] == listed.as_str()), "{}", session.stdout);
+    let mut orphans =
+        all["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == "orphans");
+    let message = format!("1 process belongs to another store: {}", other_store.display());
+    assert!(orphans.any(|finding| finding["message"] == message.as_str()), "{}", session.stdout);
 }
 
 #[test]
 fn embedded_a_damaged_store_is_a_finding_and_stays_as_it_is() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     let database = test_env.store().join("callboard.db");
     let file = fs::File::options().write(true).open(&database).unwrap();
     let pages = file.metadata().unwrap().len() / 4096;
     for page in 2..pages {
         file.write_all_at(&[0xff; 4096], page * 4096).unwrap();
     }
-    let before = bytes(&test_env);
-    let found = act(&doctor(&test_env, &[]), "store");
-    assert_eq!(found["code"], "E003", "{found}");
-    assert_eq!(found["commands"][0], "callboard recover --dry-run", "{found}");
+    let before = store_files(&test_env);
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "store");
+    assert_eq!(problem["code"], "E003", "{problem}");
+    assert_eq!(problem["commands"][0], "callboard recover --dry-run", "{problem}");
     file.write_all_at(&[0xff; 4096], 0).unwrap();
-    assert_eq!(act(&doctor(&test_env, &[]), "store")["code"], "E003");
+    assert_eq!(expect_one_problem(&doctor(&test_env, &[]), "store")["code"], "E003");
     fs::write(&database, "").unwrap();
-    assert_eq!(act(&doctor(&test_env, &[]), "store")["code"], "E003");
+    assert_eq!(expect_one_problem(&doctor(&test_env, &[]), "store")["code"], "E003");
     fs::remove_file(&database).unwrap();
-    assert_eq!(act(&doctor(&test_env, &[]), "store")["code"], "E002");
-    assert_eq!(bytes(&test_env).len(), before.len() - 1, "nothing was made");
+    assert_eq!(expect_one_problem(&doctor(&test_env, &[]), "store")["code"], "E002");
+    assert_eq!(store_files(&test_env).len(), before.len() - 1, "nothing was made");
 }
 
 #[test]
 fn a_store_readable_by_others_gets_a_command_that_closes_it() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     fs::set_permissions(test_env.store(), fs::Permissions::from_mode(0o755)).unwrap();
-    let found = act(&doctor(&test_env, &[]), "store");
-    let command = found["commands"][0].as_str().unwrap();
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "store");
+    let command = problem["commands"][0].as_str().unwrap();
     assert_eq!(command, format!("chmod 700 {}", test_env.store().display()));
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
-    well(&doctor(&test_env, &[]));
+    expect_no_problem(&doctor(&test_env, &[]));
 }
 
 #[test]
@@ -315,42 +318,42 @@ fn another_users_store_is_a_finding() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     std::os::unix::fs::chown(test_env.repo().join(".git/callboard"), Some(1), Some(1)).unwrap();
-    let found = act(&doctor(&test_env, &[]), "store");
-    assert_eq!(found["code"], "E005", "{found}");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "store");
+    assert_eq!(problem["code"], "E005", "{problem}");
 }
 
 #[test]
 fn with_a_broken_configuration_a_relative_store_is_in_the_current_directory() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     test_env.write("callboard.toml", "job = 3\n");
-    let below = test_env.repo().join("below");
-    fs::create_dir(&below).unwrap();
-    let session = test_env.callboard(&["doctor", "--store", "data"]).current_dir(&below).run();
-    assert!(session.stdout.contains(below.join("data").to_str().unwrap()), "{}", session.transcript());
+    let subdirectory = test_env.repo().join("below");
+    fs::create_dir(&subdirectory).unwrap();
+    let session = test_env.callboard(&["doctor", "--store", "data"]).current_dir(&subdirectory).run();
+    assert!(session.stdout.contains(subdirectory.join("data").to_str().unwrap()), "{}", session.transcript());
 }
 
 #[test]
 fn problems_of_the_configuration_and_missing_programs_are_findings() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     test_env.write("callboard.toml", "job = 3\n");
-    let found = act(&doctor(&test_env, &[]), "config");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "config");
     assert_eq!(
-        (found["code"].as_str(), found["details"][0].as_str()),
+        (problem["code"].as_str(), problem["details"][0].as_str()),
         (Some("E010"), Some("hint: did you mean `jobs`?"))
     );
     test_env.write("callboard.toml", "[adapters.scout]\ncommand = [\"no-such-agent\", \"{prompt}\"]\n");
-    let found = act(&doctor(&test_env, &[]), "config");
-    assert_eq!(found["code"], "E008");
-    assert_eq!(found["message"], "cannot start agent `scout`: program `no-such-agent` was not found");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "config");
+    assert_eq!(problem["code"], "E008");
+    assert_eq!(problem["message"], "cannot start agent `scout`: program `no-such-agent` was not found");
     test_env.write(
         "callboard.toml",
         "[adapters.scout]\ncommand = [\"git\"]\n[adapters.check]\nshell = \"true\"\n",
     );
     let session = doctor(&test_env, &[]);
     assert_eq!(
-        act(&session, "config")["message"],
+        expect_one_problem(&session, "config")["message"],
         "cannot start agent `check`: program `sh` was not found",
         "PATH has only git"
     );
@@ -358,15 +361,15 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
         "callboard.toml",
         "[adapters.scout]\ncommand = [\"git\"]\n[roles.default]\nadapter = \"scot\"\n",
     );
-    let found = act(&doctor(&test_env, &[]), "config");
-    let named = "`roles.default.adapter` names the adapter `scot`, which is not configured (";
-    assert!(found["message"].as_str().unwrap().starts_with(named), "{found:#}");
-    assert_eq!(found["details"][0], "hint: did you mean `scout`?");
+    let problem = expect_one_problem(&doctor(&test_env, &[]), "config");
+    let message = "`roles.default.adapter` names the adapter `scot`, which is not configured (";
+    assert!(problem["message"].as_str().unwrap().starts_with(message), "{problem:#}");
+    assert_eq!(problem["details"][0], "hint: did you mean `scout`?");
 }
 
 #[test]
 fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
-    let test_env = succeeded();
+    let test_env = env_with_succeeded_run();
     let bin = test_env.shared_dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let agent = |name: &str, script: &str| {
@@ -378,18 +381,18 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
         "codex",
         &format!(
             "{} 1000 & echo $! >{}; wait",
-            found("sleep").display(),
+            find_program("sleep").display(),
             test_env.shared_dir().join("child").display()
         ),
     );
     let session = doctor(&test_env, &[]);
-    let hangs = act(&session, "agents");
+    let problem = expect_one_problem(&session, "agents");
     assert!(
-        hangs["message"].as_str().unwrap().starts_with("cannot read the version of codex: it did not end"),
-        "{hangs}"
+        problem["message"].as_str().unwrap().starts_with("cannot read the version of codex: it did not end"),
+        "{problem}"
     );
-    let answer = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
-    assert!(findings(&session, "agents").iter().any(|finding| finding["message"] == answer.as_str()));
+    let version_line = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
+    assert!(findings(&session, "agents").iter().any(|finding| finding["message"] == version_line.as_str()));
     let child: i32 = fs::read_to_string(test_env.shared_dir().join("child")).unwrap().trim().parse().unwrap();
     assert!(ProcessHandle::of(child).is_none(), "what it started is left");
 }
@@ -413,7 +416,10 @@ fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     fs::copy(&backup, test_env.store().join("callboard.db")).unwrap();
     let session = doctor(&test_env, &[]);
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(act(&session, "runs")["commands"], serde_json::json!(["callboard resume trial"]));
+    assert_eq!(
+        expect_one_problem(&session, "runs")["commands"],
+        serde_json::json!(["callboard resume trial"])
+    );
     assert!(!test_env.store().join("writer.lock").exists(), "doctor leaves no trace");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
 }
@@ -424,7 +430,7 @@ fn leftovers_of_a_killed_recovery_or_import_are_noted() {
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     fs::create_dir(test_env.store().join("import-x")).unwrap();
-    let told = test_env.callboard(&["doctor"]).run();
-    assert!(told.stdout.contains("1 directory of a `recover` or `import`"), "{}", told.stdout);
-    assert!(told.stdout.contains("import-x"), "{}", told.stdout);
+    let session = test_env.callboard(&["doctor"]).run();
+    assert!(session.stdout.contains("1 directory of a `recover` or `import`"), "{}", session.stdout);
+    assert!(session.stdout.contains("import-x"), "{}", session.stdout);
 }

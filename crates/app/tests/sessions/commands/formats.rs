@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::sessions::{status, test_env};
 
-/// Whether a program is installed. The fixtures are SQL text, and `sqlite3` is not installed everywhere.
+/// Returns whether a program is installed. The fixtures are SQL text, and `sqlite3` is not installed everywhere.
 fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
@@ -20,25 +20,28 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
     for fixture in fs::read_dir(formats).unwrap() {
         let fixture = fixture.unwrap().path();
         let old = test_env();
-        for made in ["attempts", "engines"] {
-            fs::create_dir_all(old.store().join(made)).unwrap();
+        for directory in ["attempts", "engines"] {
+            fs::create_dir_all(old.store().join(directory)).unwrap();
         }
-        let made = Command::new("sqlite3")
+        let filled = Command::new("sqlite3")
             .arg(old.store().join("callboard.db"))
             .stdin(fs::File::open(&fixture).unwrap())
             .status();
-        assert!(made.unwrap().success());
-        let mut log = Command::new("sqlite3");
-        log.arg(old.store().join("callboard.db")).arg("PRAGMA journal_mode=wal").stdout(Stdio::null());
-        assert!(log.status().unwrap().success());
+        assert!(filled.unwrap().success());
+        let mut set_wal_mode = Command::new("sqlite3");
+        set_wal_mode
+            .arg(old.store().join("callboard.db"))
+            .arg("PRAGMA journal_mode=wal")
+            .stdout(Stdio::null());
+        assert!(set_wal_mode.status().unwrap().success());
 
-        let name = fixture.display();
+        let fixture_name = fixture.display();
         let checked = old.callboard(&["recover"]).run();
-        assert!(checked.stdout.contains("is intact"), "{name}: {}", checked.transcript());
+        assert!(checked.stdout.contains("is intact"), "{fixture_name}: {}", checked.transcript());
         for run in ["succeeded", "failed", "interrupted"] {
             for command in ["show", "log"] {
                 let session = old.callboard(&[command, run]).run();
-                assert_eq!(session.code, 0, "{name}: {}", session.transcript());
+                assert_eq!(session.code, 0, "{fixture_name}: {}", session.transcript());
             }
         }
         // The repository of the fixture does not exist, so the run continues in another one.
@@ -48,8 +51,8 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
         let new = test_env();
         assert_eq!(new.callboard(&["import", file]).run().code, 0);
         let resumed = new.with_agent(&["resume", "interrupted"]).run();
-        assert_eq!(resumed.code, 0, "{name}: {}", resumed.transcript());
-        assert_eq!(new.agent_log().started(), ["code#1.2", "review#1.1"], "{name}");
+        assert_eq!(resumed.code, 0, "{fixture_name}: {}", resumed.transcript());
+        assert_eq!(new.agent_log().started(), ["code#1.2", "review#1.1"], "{fixture_name}");
         assert_eq!(status(&new.document("interrupted"), "review"), "COMPLETED");
     }
 }

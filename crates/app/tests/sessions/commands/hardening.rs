@@ -1,4 +1,4 @@
-//! Bugs of the past, each named after what should have happened: agents, users and machines that misbehave.
+//! Regression tests: misbehaving agents, users and machines. Each test is named after the correct behaviour.
 
 mod files;
 mod inputs;

@@ -10,32 +10,36 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
+// Dumps of a key-value store, one key per line. G1 and G3 have cycles in two of the older formats. The cycle of
+// NEVER_EXECUTED is marked as completed, although its phase `execute` has no output.
 const G1: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
 const NEVER_EXECUTED: &str =
     include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 const CURRENT: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
-fn dump(test_env: &TestEnv, text: &str) -> PathBuf {
+/// Writes a dump to the shared directory.
+fn write_dump(test_env: &TestEnv, text: &str) -> PathBuf {
     let file = test_env.shared_dir().join("dump.jsonl");
     fs::write(&file, text).unwrap();
     file
 }
 
-fn import(test_env: &TestEnv, dump: &Path, more: &[&str]) -> testkit::Session {
+fn import(test_env: &TestEnv, dump: &Path, extra_args: &[&str]) -> testkit::Session {
     let arguments = ["import", "--peer", dump.to_str().unwrap()];
-    test_env.callboard(&arguments.iter().chain(more).copied().collect::<Vec<_>>()).run()
+    test_env.callboard(&arguments.iter().chain(extra_args).copied().collect::<Vec<_>>()).run()
 }
 
-/// Waits, so that the second import has another time than the first.
+/// Waits until the clock shows another second, so that the second import has another time than the first.
 fn wait_for_next_second() {
-    let second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let now = second();
-    while second() == now {
+    let unix_second = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let now = unix_second();
+    while unix_second() == now {
         std::thread::yield_now();
     }
 }
 
+/// Returns the id and the result of each cycle in the output of `import --json`.
 fn results(session: &testkit::Session) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let cycles = session.json()["cycles"].as_array().unwrap().clone();
@@ -45,7 +49,7 @@ fn results(session: &testkit::Session) -> Vec<(String, String)> {
 #[test]
 fn without_write_it_only_prints_what_it_would_import() {
     let test_env = test_env();
-    let session = import(&test_env, &dump(&test_env, NEVER_EXECUTED), &[]);
+    let session = import(&test_env, &write_dump(&test_env, NEVER_EXECUTED), &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_snapshot!(session.stdout, @"
     peer:spec:committer:cycle:1  execute failed  new
@@ -59,7 +63,7 @@ fn without_write_it_only_prints_what_it_would_import() {
 #[test]
 fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     let test_env = test_env();
-    let file = dump(&test_env, &format!("{G1}{G3}{NEVER_EXECUTED}"));
+    let file = write_dump(&test_env, &format!("{G1}{G3}{NEVER_EXECUTED}"));
     let session = import(&test_env, &file, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(results(&session).iter().all(|(_, result)| result == "imported"), "{}", session.transcript());
@@ -73,8 +77,12 @@ fn an_imported_cycle_is_a_run_and_is_not_imported_twice() {
     let again = import(&test_env, &file, &["--write", "--json"]);
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(results(&again).iter().all(|(_, result)| result == "exists"), "{}", again.transcript());
-    let look = import(&test_env, &file, &[]);
-    assert!(look.stderr.contains("nothing was written: 11 cycles already imported"), "{}", look.transcript());
+    let without_write = import(&test_env, &file, &[]);
+    assert!(
+        without_write.stderr.contains("nothing was written: 11 cycles already imported"),
+        "{}",
+        without_write.transcript()
+    );
 }
 
 /// Reports a valid output for every phase.
@@ -90,7 +98,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
 #[test]
 fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
     let test_env = test_env();
-    assert_eq!(import(&test_env, &dump(&test_env, G3), &["--write"]).code, 0);
+    assert_eq!(import(&test_env, &write_dump(&test_env, G3), &["--write"]).code, 0);
     let cycle = "peer:spec:user-auth:cycle:3";
     assert_eq!(test_env.callboard(&["resume", "--all"]).run().code, 0, "a paused run is not resumed");
     assert_snapshot!(test_env.callboard(&["show", cycle]).run().transcript(), @"
@@ -105,12 +113,12 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
       pending               review   waits for express
     [exit 0]
     ");
-    let alone = test_env.callboard(&["resume", cycle]).run();
-    assert_eq!(alone.code, 2, "{}", alone.transcript());
+    let without_agent = test_env.callboard(&["resume", cycle]).run();
+    assert_eq!(without_agent.code, 2, "{}", without_agent.transcript());
     assert!(
-        alone.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
+        without_agent.stderr.starts_with("error[E007]: no command is configured for agent `executor`"),
         "{}",
-        alone.stderr
+        without_agent.stderr
     );
     assert_eq!(test_env.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
     let agent = test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
@@ -122,7 +130,7 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
     assert!(checked.stdout.contains("is intact"), "{}", checked.transcript());
     // The document has changed since, and still counts as imported.
     assert_eq!(
-        results(&import(&test_env, &dump(&test_env, G3), &["--json"]))[2],
+        results(&import(&test_env, &write_dump(&test_env, G3), &["--json"]))[2],
         (cycle.to_owned(), "exists".to_owned())
     );
 }
@@ -130,9 +138,10 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
 #[test]
 fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
     let test_env = test_env();
-    assert_eq!(import(&test_env, &dump(&test_env, NEVER_EXECUTED), &["--write"]).code, 0);
+    assert_eq!(import(&test_env, &write_dump(&test_env, NEVER_EXECUTED), &["--write"]).code, 0);
     let changed = NEVER_EXECUTED.replace("All is done", "Most is done");
-    let session = import(&test_env, &dump(&test_env, &format!("{changed}{G3}")), &["--write", "--json"]);
+    let session =
+        import(&test_env, &write_dump(&test_env, &format!("{changed}{G3}")), &["--write", "--json"]);
     assert_eq!(session.code, 3, "{}", session.transcript());
     let results = results(&session);
     assert!(
@@ -140,8 +149,8 @@ fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
         "{results:?}"
     );
     assert_eq!(results.iter().filter(|(_, result)| result == "imported").count(), 5, "{results:?}");
-    let report = import(&test_env, &dump(&test_env, &changed), &[]);
-    assert_snapshot!(report.stderr, @"
+    let without_write = import(&test_env, &write_dump(&test_env, &changed), &[]);
+    assert_snapshot!(without_write.stderr, @"
     note: `peer:spec:committer:cycle:1` was not imported: its run exists with other content; see `callboard show peer.spec.committer.cycle.1`, or import into another store with `--store DIR`
     note: nothing was written: 1 cycle different
     ");
@@ -151,7 +160,7 @@ fn a_run_with_other_content_is_left_alone_and_the_rest_is_imported() {
 fn bad_lines_are_reported_and_the_rest_is_imported() {
     let test_env = test_env();
     let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
-    let session = import(&test_env, &dump(&test_env, &text), &["--write"]);
+    let session = import(&test_env, &write_dump(&test_env, &text), &["--write"]);
     assert_eq!(session.code, 2, "{}", session.transcript());
     let shared = test_env.shared_dir().to_str().unwrap().to_owned();
     assert_snapshot!(session.stderr.replace(&shared, "KIT"), @"
@@ -163,7 +172,7 @@ fn bad_lines_are_reported_and_the_rest_is_imported() {
 }
 
 #[test]
-fn a_directory_of_keys_is_imported() {
+fn a_directory_with_one_file_per_key_is_imported() {
     let test_env = test_env();
     let keys = test_env.shared_dir().join("keys");
     fs::create_dir_all(keys.join("peer/spec/login/cycle/7")).unwrap();
@@ -171,9 +180,9 @@ fn a_directory_of_keys_is_imported() {
     fs::write(keys.join("peer:spec:login:cycle:8:status"), "EXECUTION_FAILED").unwrap();
     let session = import(&test_env, &keys, &["--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let report = session.json();
-    assert_eq!(report["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
-    assert_eq!(report["cycles"][1]["document"]["phases"]["plan"]["status"], "failed");
+    let output = session.json();
+    assert_eq!(output["cycles"][0]["document"]["phases"]["plan"]["status"], "in_progress");
+    assert_eq!(output["cycles"][1]["document"]["phases"]["plan"]["status"], "failed");
 }
 
 #[test]
@@ -184,10 +193,10 @@ fn a_document_of_version_2_is_imported_unchanged() {
     fs::write(keys.join("cycle.json"), CURRENT).unwrap();
     let session = import(&test_env, &keys, &["--write", "--json"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let report = session.json();
-    assert_eq!(report["cycles"][0]["origin"], "current");
+    let output = session.json();
+    assert_eq!(output["cycles"][0]["origin"], "current");
     let current: Value = serde_json::from_str(CURRENT).unwrap();
-    assert_eq!(report["cycles"][0]["document"], current);
+    assert_eq!(output["cycles"][0]["document"], current);
     assert_eq!(test_env.callboard(&["state", "get", "peer:spec:feature-name:cycle:1"]).run().json(), current);
     assert_eq!(results(&import(&test_env, &keys, &["--write", "--json"]))[0].1, "exists");
 }
@@ -195,19 +204,21 @@ fn a_document_of_version_2_is_imported_unchanged() {
 #[test]
 fn a_file_that_is_no_dump_is_refused_with_a_hint() {
     let test_env = test_env();
-    let file = dump(&test_env, CURRENT);
+    let file = write_dump(&test_env, CURRENT);
     let session = import(&test_env, &file, &["--json"]);
     assert_eq!((session.code, session.json()["cycles"].clone()), (2, json!([])), "{}", session.transcript());
-    let report = import(&test_env, &file, &[]);
+    let refused = import(&test_env, &file, &[]);
     assert!(
-        report.stderr.contains("give a directory if your files are named by keys"),
+        refused.stderr.contains("give a directory if your files are named by keys"),
         "{}",
-        report.transcript()
+        refused.transcript()
     );
     let missing = import(&test_env, &test_env.shared_dir().join("missing"), &[]);
     assert_eq!(missing.code, 2);
     assert!(missing.stderr.contains("cannot read the dump"), "{}", missing.transcript());
-    for wrong in [&["import"][..], &["import", "--write", "x.tar"], &["import", "x.tar", "--peer", "y"]] {
-        assert_eq!(test_env.callboard(wrong).run().code, 2, "{wrong:?}");
+    for invalid_arguments in
+        [&["import"][..], &["import", "--write", "x.tar"], &["import", "x.tar", "--peer", "y"]]
+    {
+        assert_eq!(test_env.callboard(invalid_arguments).run().code, 2, "{invalid_arguments:?}");
     }
 }

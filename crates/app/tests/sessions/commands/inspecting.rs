@@ -57,7 +57,7 @@ fn a_run_can_be_listed_shown_and_read_back() {
 }
 
 #[test]
-fn programs_read_json() {
+fn ls_show_and_log_print_json() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
@@ -80,13 +80,13 @@ fn events_are_one_json_object_per_line() {
     test_env.plan(&["a 1 exit 3"]);
     let session = test_env.run(&["--json"]).run();
     assert_eq!((session.code, session.stderr.as_str()), (0, ""));
-    let told = session.events().into_iter().map(|event| {
+    let lines = session.events().into_iter().map(|event| {
         assert_eq!(event["run"], "trial");
         let words =
             ["event", "attempt", "result", "error", "outcome"].map(|name| event[name].as_str().unwrap_or(""));
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
-    assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
     started a#1.1
     ended a#1.1 failed Agent process exited with code 3 without a report: a gives up
     started a#1.2
@@ -143,9 +143,9 @@ fn embedded_the_configuration_shows_where_each_value_came_from() {
         "max_attempts = 3\njobs = 7\n\n[adapters.coder]\ncommand = [\"coder\", \"{prompt}\"]\n\
          [worktree]\ndir = \"trees\"\n[roles.default]\nadapter = \"codr\"\n",
     );
-    let user = test_env.home().join(".config/callboard");
-    std::fs::create_dir_all(&user).unwrap();
-    std::fs::write(user.join("config.toml"), "max_attempts = 9\n").unwrap();
+    let user_config_dir = test_env.home().join(".config/callboard");
+    std::fs::create_dir_all(&user_config_dir).unwrap();
+    std::fs::write(user_config_dir.join("config.toml"), "max_attempts = 9\n").unwrap();
     assert_snapshot!(test_env.callboard(&["config"]).env("CALLBOARD_JOBS", "5").run().transcript(), @r#"
     $ callboard config
     note: `roles.default.adapter`: no adapter `codr` is configured
@@ -189,9 +189,9 @@ fn a_closed_pipe_is_no_failure() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let line = "\"$0\" log trial --json | head -n 1 >/dev/null; test \"${PIPESTATUS[0]}\" = 0";
+    let shell_line = "\"$0\" log trial --json | head -n 1 >/dev/null; test \"${PIPESTATUS[0]}\" = 0";
     let status = std::process::Command::new("bash")
-        .args(["-c", line])
+        .args(["-c", shell_line])
         .arg(test_env.program())
         .current_dir(test_env.repo())
         .envs(test_env.backend().address().map(|address| ("CALLBOARD_STORE", address)))

@@ -1,4 +1,4 @@
-//! Commands that read or repair.
+//! Commands that inspect, check, import, export or repair, and regression tests.
 
 pub(super) mod archives;
 mod checking;

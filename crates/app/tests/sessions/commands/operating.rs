@@ -1,4 +1,5 @@
-//! The commands of `docs/operating.md` about stuck workflows and torn files, and those of the format's manual, as written.
+//! Runs the commands of `docs/operating.md` about stuck workflows and torn files as they are written there, and those
+//! of the seed's manual.
 
 use std::fs;
 
@@ -6,7 +7,7 @@ use testkit::{Session, TestEnv};
 
 use crate::sessions::{status, test_env};
 
-const MANUAL: &str = include_str!("../../../../../docs/operating.md");
+const OPERATING_PAGE: &str = include_str!("../../../../../docs/operating.md");
 
 const WORKFLOW: &str = "\
 name: trial
@@ -18,8 +19,8 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [approval]}
 ";
 
-/// A run that looped back once and waits for a person.
-fn waiting() -> TestEnv {
+/// Returns a test environment whose run `trial` looped back once and waits for a person.
+fn env_with_waiting_run() -> TestEnv {
     let test_env = test_env();
     test_env.write("wf.yaml", WORKFLOW);
     test_env.write_program("agent.sh", &format!("#!/bin/sh\nexec {} \"$@\"\n", test_env.agent().display()));
@@ -29,16 +30,16 @@ fn waiting() -> TestEnv {
     test_env
 }
 
-/// Runs a line as the user types it.
-fn typed(test_env: &TestEnv, line: &str) -> Session {
+/// Runs a shell line with `callboard` on PATH.
+fn run_in_shell(test_env: &TestEnv, line: &str) -> Session {
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", test_env.shared_dir().display());
     test_env.callboard(&[]).in_shell(line).env("PATH", path).run()
 }
 
-/// Returns the commands of a section, in their order.
+/// Returns the commands of a section of the page, in their order, with RUN and STEP filled in.
 fn commands(section: &str) -> Vec<String> {
-    let (_, text) = MANUAL.split_once(&format!("\n## {section}\n")).expect("the manual has it");
+    let (_, text) = OPERATING_PAGE.split_once(&format!("\n## {section}\n")).expect("the manual has it");
     let text = text.split_once("\n## ").map_or(text, |(text, _)| text);
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ "));
     let filled = lines.map(|line| {
@@ -49,31 +50,31 @@ fn commands(section: &str) -> Vec<String> {
 
 #[test]
 fn each_question_about_a_stuck_workflow_has_a_command() {
-    let test_env = waiting();
+    let test_env = env_with_waiting_run();
     let commands = commands("A stuck workflow, question by question");
-    let mut shown = String::new();
+    let mut output = String::new();
     for line in &commands {
-        let session = typed(&test_env, line);
+        let session = run_in_shell(&test_env, line);
         let expected = if line.contains("--exit-when-waiting") { 4 } else { 0 };
         // The answer completes the step, so `resume` has nothing to wait for.
         let expected = if line.contains("resume") { 0 } else { expected };
         assert_eq!(session.code, expected, "{line}: {}", session.transcript());
-        shown.push_str(&session.stdout);
+        output.push_str(&session.stdout);
     }
     assert_eq!(commands.len(), 14, "{commands:#?}");
-    assert!(shown.contains("\"approval\": \"WAITING_ON_HUMAN\""), "{shown}");
-    assert!(shown.contains("\"iterations\": 1"), "{shown}");
-    assert!(shown.contains("gate code_review failed"), "{shown}");
+    assert!(output.contains("\"approval\": \"WAITING_ON_HUMAN\""), "{output}");
+    assert!(output.contains("\"iterations\": 1"), "{output}");
+    assert!(output.contains("gate code_review failed"), "{output}");
 }
 
 #[test]
 fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
-    let test_env = waiting();
-    let whole = test_env.document("trial");
-    let torn = fs::read_to_string(test_env.view("trial")).unwrap();
-    fs::write(test_env.view("trial"), &torn[..torn.len() / 2]).unwrap();
+    let test_env = env_with_waiting_run();
+    let before = test_env.document("trial");
+    let text = fs::read_to_string(test_env.view("trial")).unwrap();
+    fs::write(test_env.view("trial"), &text[..text.len() / 2]).unwrap();
     for line in commands("A torn or edited run_state.json") {
-        let session = typed(&test_env, &line.replace("NEW", "second"));
+        let session = run_in_shell(&test_env, &line.replace("NEW", "second"));
         let expected = match line.split(' ').nth(1).unwrap() {
             "check" => 2,
             "resume" | "run" => 4,
@@ -81,7 +82,7 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
         };
         assert_eq!(session.code, expected, "{line}: {}", session.transcript());
         if line.contains("resume") {
-            assert_eq!(test_env.document("trial")["steps"], whole["steps"], "the view is whole again");
+            assert_eq!(test_env.document("trial")["steps"], before["steps"], "the view is whole again");
             assert!(session.stderr.contains("quarantine"), "{}", session.transcript());
         }
     }
@@ -90,14 +91,14 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
     assert_eq!(status(&test_env.document("second"), "approval"), "WAITING_ON_HUMAN");
 }
 
-/// The commands of the format's own manual, with `callboard` in place of its program.
+/// Runs the commands of the manual of the seed of `steps`, with `callboard` in place of its program.
 #[test]
-fn the_commands_of_the_format_work_as_written() {
-    let test_env = waiting();
+fn the_commands_of_the_original_manual_work_as_written() {
+    let test_env = env_with_waiting_run();
     let repo = test_env.repo().display();
     let resume =
         format!("callboard run --repo {repo} --workflow wf.yaml --wrapper agent.sh --start-at-step coding");
-    let session = typed(&test_env, &format!("{resume} --pause-for-human-input --exit-when-waiting"));
+    let session = run_in_shell(&test_env, &format!("{resume} --pause-for-human-input --exit-when-waiting"));
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert_eq!(
         test_env.document("trial")["steps"]["planning"]["attempts"],
@@ -112,13 +113,16 @@ fn the_commands_of_the_format_work_as_written() {
         ("'.steps | to_entries | map(select(.value.status == \"FAILED\"))'", "[]"),
         ("'.steps | to_entries | map({key: .key, iterations: .value.iteration_count})'", "\"iterations\": 0"),
     ] {
-        let session = typed(&test_env, &format!("{view} {filter}"));
+        let session = run_in_shell(&test_env, &format!("{view} {filter}"));
         assert_eq!(session.code, 0, "{filter}: {}", session.transcript());
         assert!(session.stdout.contains(expected), "{filter}: {}", session.stdout);
     }
-    let fresh = format!(
+    let new_run = format!(
         "callboard run --repo {repo} --workflow wf.yaml --wrapper agent.sh --run-id clean --exit-when-waiting"
     );
-    assert_eq!(typed(&test_env, &fresh).code, 4);
-    assert_eq!(typed(&test_env, "cd .agents/runs/clean && cp run_state.json run_state.json.bak").code, 0);
+    assert_eq!(run_in_shell(&test_env, &new_run).code, 4);
+    assert_eq!(
+        run_in_shell(&test_env, "cd .agents/runs/clean && cp run_state.json run_state.json.bak").code,
+        0
+    );
 }

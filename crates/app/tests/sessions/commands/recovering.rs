@@ -1,4 +1,4 @@
-//! `recover`: undamaged entries come back, and nothing is invented.
+//! `recover`: undamaged entries are recovered, and no entry is invented.
 
 mod at_random;
 mod damaged;
@@ -16,10 +16,11 @@ use testkit::{Callboard, TestEnv};
 
 use crate::sessions::{status, test_env};
 
+/// The size of a page of the database.
 const PAGE: usize = 4096;
 
-/// Three succeeded runs and one that was interrupted in its second step.
-fn played() -> TestEnv {
+/// Returns a test environment with three succeeded runs, and the run `trial`, stopped by Ctrl-C in its second step.
+fn env_with_four_runs() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
     for run in ["one", "two", "three"] {
@@ -28,7 +29,7 @@ fn played() -> TestEnv {
     }
     test_env.plan(&["b * hang"]);
     let running = test_env.run(&[]).start();
-    // Nine attempts of the other three, and two of this one.
+    // Nine attempts of the other three runs, and two of this one.
     testkit::until(&test_env.shared_dir(), "its second step", || {
         (test_env.agent_log().started().len() == 11).then_some(())
     });
@@ -38,25 +39,25 @@ fn played() -> TestEnv {
     test_env
 }
 
-fn open(store: &Path) -> SqliteStore {
+fn open_store(store: &Path) -> SqliteStore {
     let location = Location::find(Path::new("/"), Some(store.to_owned())).unwrap();
     SqliteStore::open_existing(&location).unwrap().expect("there is a store")
 }
 
-/// The entries of a run as they are stored.
+/// Returns the entries of a run as they are stored.
 fn entries(store: &Path, run: &str) -> Vec<String> {
-    let stored = wait(open(store).entries(&RunId::new(run).unwrap(), Revision(0))).unwrap();
+    let stored = wait(open_store(store).entries(&RunId::new(run).unwrap(), Revision(0))).unwrap();
     stored.into_iter().map(|entry| entry.body).collect()
 }
 
-/// `recover --from-view VIEW` with the scripted agent.
-fn rebuild<'s>(test_env: &'s TestEnv, view: &Path) -> Callboard<'s> {
+/// Prepares `recover --from-view VIEW` with the scripted agent.
+fn recover_from_view<'s>(test_env: &'s TestEnv, view: &Path) -> Callboard<'s> {
     test_env.with_agent(&["recover", "--from-view", view.to_str().unwrap(), "--workflow", "wf.yaml"])
 }
 
 #[test]
-fn embedded_a_sound_store_is_checked_and_left_alone() {
-    let test_env = played();
+fn embedded_an_intact_store_is_checked_and_left_alone() {
+    let test_env = env_with_four_runs();
     let database = test_env.store().join("callboard.db");
     let before = fs::read(&database).unwrap();
     let session = test_env.callboard(&["recover"]).run();
@@ -94,7 +95,7 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
 
 #[test]
 fn missing_and_changed_views_are_rewritten() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     let view = test_env.view("one");
     let before = fs::read(&view).unwrap();
     fs::remove_file(&view).unwrap();
@@ -105,15 +106,15 @@ fn missing_and_changed_views_are_rewritten() {
     assert!(fs::read(&view).unwrap() == before);
     assert_eq!(status(&test_env.document("two"), "c"), "COMPLETED");
     assert!(test_env.view("two").with_file_name("reports").join("two__c.json").is_file());
-    let kept = recovered.json()["quarantined"][0][1].as_str().unwrap().to_owned();
-    assert_eq!(fs::read_to_string(kept).unwrap(), "mine");
+    let quarantined = recovered.json()["quarantined"][0][1].as_str().unwrap().to_owned();
+    assert_eq!(fs::read_to_string(quarantined).unwrap(), "mine");
     let again = test_env.callboard(&["recover", "--json"]).run().json();
     assert_eq!(again["views"], serde_json::json!([]));
 }
 
 #[test]
 fn an_agent_cannot_recover_its_own_store() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     let refused = test_env.callboard(&["recover"]).env("CALLBOARD_ATTEMPT", "a#1.1").run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
 }

@@ -7,8 +7,8 @@ use testkit::{Running, TestEnv};
 
 use crate::sessions::{status, test_env};
 
-/// A run whose second step waits.
-fn at_work(test_env: &TestEnv) -> Running<'_> {
+/// Starts a run, and waits until the agent of its second step, which never ends by itself, has started.
+fn start_run(test_env: &TestEnv) -> Running<'_> {
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["b * hang"]);
     let running = test_env.run(&[]).start();
@@ -16,16 +16,16 @@ fn at_work(test_env: &TestEnv) -> Running<'_> {
     running
 }
 
-/// The path of the emergency copy, as the engine printed it.
-fn saved(stderr: &str) -> PathBuf {
-    let (_, rest) = stderr.split_once("is saved in `").unwrap_or_else(|| panic!("no copy: {stderr}"));
-    PathBuf::from(rest.split_once('`').unwrap().0)
+/// Returns the path of the emergency copy, as the engine printed it.
+fn emergency_copy(stderr: &str) -> PathBuf {
+    let (_, after) = stderr.split_once("is saved in `").unwrap_or_else(|| panic!("no copy: {stderr}"));
+    PathBuf::from(after.split_once('`').unwrap().0)
 }
 
 #[test]
 fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let test_env = test_env();
-    let running = at_work(&test_env);
+    let running = start_run(&test_env);
     fs::remove_dir_all(test_env.store()).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
@@ -33,16 +33,16 @@ fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     assert!(ended.stderr.contains("running agents continue"), "{}", ended.stderr);
     assert!(!test_env.store().exists(), "it was made again");
 
-    let copy = saved(&ended.stderr);
+    let copy = emergency_copy(&ended.stderr);
     assert!(copy.starts_with(test_env.home()), "{}", copy.display());
-    let back = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert_eq!(back.code, 0, "{}", back.transcript());
+    let recovered = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     test_env.plan(&[]);
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
-    let begun = test_env.agent_log().started();
-    assert_eq!(begun.iter().filter(|line| *line == "a#1.1").count(), 1, "{begun:?}");
+    let started = test_env.agent_log().started();
+    assert_eq!(started.iter().filter(|line| *line == "a#1.1").count(), 1, "{started:?}");
     test_env.expect_no_orphans();
 }
 
@@ -60,10 +60,10 @@ fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_o
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     assert!(ended.stderr.contains("Not a directory"), "{}", ended.stderr);
-    let copy = saved(&ended.stderr);
+    let copy = emergency_copy(&ended.stderr);
     assert!(copy.starts_with(&temporary), "{}", copy.display());
-    let back = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert_eq!(back.code, 0, "{}", back.transcript());
+    let recovered = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     test_env.expect_no_orphans();
 }
@@ -71,14 +71,14 @@ fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_o
 #[test]
 fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     let test_env = test_env();
-    let running = at_work(&test_env);
+    let running = start_run(&test_env);
     fs::remove_dir_all(test_env.store()).unwrap();
-    let copy = saved(&running.wait().stderr);
+    let copy = emergency_copy(&running.wait().stderr);
     let command = format!("callboard recover --from {}", copy.display());
-    for (looking, code) in [(&["ls"][..], 0), (&["show", "trial"], 2), (&["resume"], 2), (&["doctor"], 1)] {
-        let told = test_env.callboard(looking).run();
-        assert_eq!(told.code, code, "{}", told.transcript());
-        let text = format!("{}{}", told.stdout, told.stderr);
+    for (arguments, code) in [(&["ls"][..], 0), (&["show", "trial"], 2), (&["resume"], 2), (&["doctor"], 1)] {
+        let session = test_env.callboard(arguments).run();
+        assert_eq!(session.code, code, "{}", session.transcript());
+        let text = format!("{}{}", session.stdout, session.stderr);
         assert!(text.contains("there is no store, although `.agents/runs` has 1 run and a copy"), "{text}");
         assert!(text.contains(&command), "{text}");
         assert!(!test_env.store().exists(), "{text}");
@@ -86,17 +86,17 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
 
     // Without the copy the views are left.
     fs::remove_file(&copy).unwrap();
-    let told = test_env.callboard(&["ls"]).run().stderr;
-    assert!(told.contains("there is no store, although `.agents/runs` has 1 run\n"), "{told}");
-    assert!(told.contains("callboard recover --from-view"), "{told}");
+    let stderr = test_env.callboard(&["ls"]).run().stderr;
+    assert!(stderr.contains("there is no store, although `.agents/runs` has 1 run\n"), "{stderr}");
+    assert!(stderr.contains("callboard recover --from-view"), "{stderr}");
 
     // A new run says what the new store lacks.
     test_env.plan(&[]);
     let fresh = test_env.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
     assert!(fresh.stderr.contains("there is no store, although"), "{}", fresh.stderr);
-    let told = test_env.callboard(&["ls"]).run().stderr;
-    assert!(!told.contains("there is no store"), "{told}");
+    let stderr = test_env.callboard(&["ls"]).run().stderr;
+    assert!(!stderr.contains("there is no store"), "{stderr}");
     testkit::orphans(&test_env.store()).iter().for_each(testkit::Orphan::kill);
 }
 
@@ -109,10 +109,10 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     fs::copy(test_env.store().join("callboard.db"), &copy).unwrap();
     fs::remove_dir_all(test_env.store()).unwrap();
     let from = copy.to_str().unwrap();
-    let told = test_env.callboard(&["recover", "--from", from, "--dry-run"]).run();
-    assert_eq!(told.code, 0, "{}", told.transcript());
-    assert!(told.stdout.contains("would be created from the copy"), "{}", told.stdout);
-    assert!(told.stdout.contains("trial whole"), "{}", told.stdout);
+    let session = test_env.callboard(&["recover", "--from", from, "--dry-run"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.stdout.contains("would be created from the copy"), "{}", session.stdout);
+    assert!(session.stdout.contains("trial whole"), "{}", session.stdout);
     assert!(!test_env.store().exists());
     let done = test_env.callboard(&["recover", "--from", from]).run();
     assert_eq!(done.code, 0, "{}", done.transcript());
@@ -123,13 +123,13 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
 #[test]
 fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     let test_env = test_env();
-    let running = at_work(&test_env);
-    let elsewhere = test_env.shared_dir().join("elsewhere");
-    fs::rename(test_env.store(), &elsewhere).unwrap();
+    let running = start_run(&test_env);
+    let moved_store = test_env.shared_dir().join("elsewhere");
+    fs::rename(test_env.store(), &moved_store).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
-    saved(&ended.stderr);
-    fs::rename(&elsewhere, test_env.store()).unwrap();
+    emergency_copy(&ended.stderr);
+    fs::rename(&moved_store, test_env.store()).unwrap();
     assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     test_env.plan(&[]);
@@ -140,19 +140,19 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
 #[test]
 fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let test_env = test_env();
-    let running = at_work(&test_env);
+    let running = start_run(&test_env);
     fs::remove_dir_all(test_env.store()).unwrap();
     let ended = running.wait();
-    let copy = saved(&ended.stderr);
+    let copy = emergency_copy(&ended.stderr);
     test_env.plan(&[]);
     assert_eq!(test_env.run_named("another").run().code, 0);
-    let back = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert_eq!(back.code, 0, "{}", back.transcript());
-    assert!(back.stdout.contains("were added:\n  trial whole"), "{}", back.stdout);
+    let recovered = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    assert!(recovered.stdout.contains("were added:\n  trial whole"), "{}", recovered.stdout);
     let runs = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
-    let twice = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert!(twice.stdout.contains("trial exists"), "{}", twice.transcript());
+    let second_recovery = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
+    assert!(second_recovery.stdout.contains("trial exists"), "{}", second_recovery.transcript());
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     test_env.expect_no_orphans();
 }

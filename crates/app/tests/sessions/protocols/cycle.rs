@@ -9,28 +9,30 @@ use crate::sessions::test_env;
 
 const ID: &str = "cycle-v1-20260122T100000-abc123";
 
-fn master(test_env: &TestEnv) -> Value {
+/// Reads the master file of the cycle, which has its whole state.
+fn read_master(test_env: &TestEnv) -> Value {
     let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.json"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).expect("the master file is whole")
 }
 
-fn progress(test_env: &TestEnv, file: &str) -> String {
+/// Reads a file of the cycle's progress directory.
+fn read_progress_file(test_env: &TestEnv, file: &str) -> String {
     let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.progress/{file}"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn commit(test_env: &TestEnv) {
+fn commit_all(test_env: &TestEnv) {
     test_env.git(&["add", "."]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
 }
 
-/// Waits until the master file is like this, while its engine is alive.
-fn wait_for_master(test_env: &TestEnv, what: &str, look: impl Fn(&Value) -> bool) {
+/// Waits until the master file, which a live engine writes, satisfies `predicate`.
+fn wait_for_master(test_env: &TestEnv, what: &str, predicate: impl Fn(&Value) -> bool) {
     let directory = test_env.repo().join(".workflow/.cycle");
     let path = directory.join(format!("{ID}.json"));
     testkit::until(&directory, what, || {
         let state = serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()?;
-        look(&state).then_some(())
+        predicate(&state).then_some(())
     });
 }
 
@@ -46,23 +48,24 @@ const TEST: &str = r#"[ "$(sh greet.sh)" = hello ] || { echo "1 failed"; exit 1;
 echo "1 passed"
 "#;
 
-/// Kills the engine at this many random moments and resumes the cycle each time; before one of them it is paused.
+/// Kills the engine `kills` times after random delays, and resumes the cycle each time. Between one of the kills and
+/// its resume, the cycle is paused.
 fn kill_at_random<'s>(
     test_env: &'s TestEnv,
     mut engine: Running<'s>,
     kills: usize,
     random: &mut fastrand::Rng,
 ) -> Running<'s> {
-    let paused = random.usize(..kills);
+    let paused_after = random.usize(..kills);
     for number in 0..kills {
-        let moment = Duration::from_millis(random.u64(1..400));
-        assert!(!engine.ends_within(moment), "a gate holds the cycle: {}", engine.wait().transcript());
+        let delay = Duration::from_millis(random.u64(1..400));
+        assert!(!engine.ends_within(delay), "a gate holds the cycle: {}", engine.wait().transcript());
         engine.kill();
         engine.wait();
-        if number == paused {
+        if number == paused_after {
             let session = test_env.callboard(&["pause", ID]).run();
             assert_eq!(session.code, 0, "{}", session.transcript());
-            assert_eq!(master(test_env)["status"], "paused");
+            assert_eq!(read_master(test_env)["status"], "paused");
             assert_eq!(test_env.callboard(&["check-signals", ID]).run().code, 3);
         }
         engine = test_env.callboard(&["resume", ID]).start();
@@ -79,7 +82,7 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
     let test_env = test_env();
     test_env.write("test.sh", TEST);
     test_env.write("callboard.toml", "[checks]\ntest = ['sh', 'test.sh']\n");
-    commit(&test_env);
+    commit_all(&test_env);
     test_env.plan(&AGENTS);
     let (mut extended, mut killed) = (test_env.gate("extended"), test_env.gate("killed"));
     let engine = test_env.with_agent(&["cycle", "Say hello", "--run-id", ID]).start();
@@ -95,40 +98,47 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
 
-    let state = master(&test_env);
+    let state = read_master(&test_env);
     assert_eq!((&state["status"], &state["current_iteration"]), (&json!("completed"), &json!(3)));
     assert_eq!(state["requirements"]["version"], "1.2.0");
     assert_eq!(state["task_history"], json!(["Say hello", "Also say goodbye"]));
     let iterations = state["iterations"].as_array().unwrap();
     let resolved: Vec<_> = iterations.iter().map(|iteration| iteration["resolved"].clone()).collect();
     assert_eq!(resolved, [false, true, true], "{iterations:#?}");
-    let kinds: Vec<_> = state["coordination"]["feedback_log"]
+    let feedback_types: Vec<_> = state["coordination"]["feedback_log"]
         .as_array()
         .unwrap()
         .iter()
         .map(|entry| entry["type"].clone())
         .collect();
     assert!(
-        kinds.contains(&json!("bug_report")) && kinds.contains(&json!("requirement_update")),
-        "{kinds:?}"
+        feedback_types.contains(&json!("bug_report"))
+            && feedback_types.contains(&json!("requirement_update")),
+        "{feedback_types:?}"
     );
-    // The figures are those of the test that the engine ran, not the 99 that the agent claims.
+    // The numbers are those of the check that the engine ran, not the 99 tests that the agent claims.
     let results = &state["test_results"];
     assert_eq!(
         (&results["total_tests"], &results["pass_rate"], &results["source"]),
         (&json!(2), &json!(100), &json!("engine"))
     );
     let branch = format!("cycle/{ID}");
-    let file: Value = serde_json::from_str(&progress(&test_env, "vas/test-results.json")).unwrap();
+    let file: Value = serde_json::from_str(&read_progress_file(&test_env, "vas/test-results.json")).unwrap();
     let tree = test_env.git(&["rev-parse", &format!("{branch}^{{tree}}")]);
     assert_eq!(file["by_suite"][0]["tree"], tree.trim_end(), "the test ran on what the branch has: {file:#}");
     assert_eq!(test_env.git(&["show", &format!("{branch}:leave.sh")]), "echo bye\n");
     assert!(!test_env.repo().join("greet.sh").exists(), "the checkout is left alone");
     assert!(ended.transcript().contains("git merge"), "{}", ended.transcript());
-    assert_eq!(progress(&test_env, "coordination/timeline.md").matches("\n## Iteration ").count(), 3);
-    assert_eq!(progress(&test_env, "cd/changes.log").matches("iteration closed").count(), 3);
+    assert_eq!(
+        read_progress_file(&test_env, "coordination/timeline.md").matches("\n## Iteration ").count(),
+        3
+    );
+    assert_eq!(read_progress_file(&test_env, "cd/changes.log").matches("iteration closed").count(), 3);
     for version in ["1.0.0", "1.1.0"] {
-        assert!(progress(&test_env, &format!("ra/history/requirements-v{version}.md")).contains(version));
+        assert!(
+            read_progress_file(&test_env, &format!("ra/history/requirements-v{version}.md"))
+                .contains(version)
+        );
     }
     let expected: Vec<_> =
         (1..=3).flat_map(|turn| ["ra", "ep", "cd", "vas"].map(|step| format!("{step}#{turn}.1"))).collect();
@@ -142,19 +152,19 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
 fn a_rehearsed_cycle_succeeds_and_is_extended() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     let session = test_env
         .callboard(&["cycle", "Add login", "--rehearse", "--parallel", "2", "--overlap", "--run-id", ID])
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let state = master(&test_env);
+    let state = read_master(&test_env);
     assert!(
         state["plan"]["tasks"].as_array().unwrap().iter().all(|task| task["status"] == "completed"),
         "{state:#}"
     );
     let extended = test_env.callboard(&["extend", ID, "Also add logout"]).run();
     assert_eq!(extended.code, 0, "{}", extended.transcript());
-    assert_eq!(master(&test_env)["current_iteration"], 2);
+    assert_eq!(read_master(&test_env)["current_iteration"], 2);
     let shown = test_env.callboard(&["show", ID]).run();
     assert!(
         shown.stdout.contains("iteration 1") && shown.stdout.contains("iteration 2"),
@@ -172,7 +182,7 @@ fn a_rehearsed_cycle_succeeds_and_is_extended() {
 fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     test_env.plan(&["ra * hang"]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
@@ -191,18 +201,19 @@ fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
     let ended = engine.wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
     assert!(ended.stderr.contains("another program changed"), "{}", ended.transcript());
-    let kept = std::fs::read_dir(test_env.store().join("quarantine").join(ID)).unwrap();
-    let kept: Vec<_> = kept.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
-    assert_eq!(kept, ["{ torn"]);
+    let quarantined = std::fs::read_dir(test_env.store().join("quarantine").join(ID)).unwrap();
+    let quarantined: Vec<_> =
+        quarantined.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
+    assert_eq!(quarantined, ["{ torn"]);
 }
 
-/// Each failed write of a view doubles the pause before the next, up to a minute. A status that waited for it would miss the
-/// deadline.
+/// Each failed write of a view doubles the back-off before the next one, up to a minute. A status that waited for the
+/// back-off would miss the deadline of the test.
 #[test]
 fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     let progress = format!(".workflow/.cycle/{ID}.progress");
     test_env.write(&progress, "in the way of the directory");
     test_env.plan(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
@@ -223,7 +234,7 @@ fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
 fn a_conflicting_request_is_refused_with_the_status() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     test_env.plan(&["ra * hang"]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
@@ -247,7 +258,7 @@ fn a_conflicting_request_is_refused_with_the_status() {
 fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     test_env.plan(&[&format!(
         r#"ra * do if [ -e "$shared/told" ]; then more=', "specification": "FR"'; hand_in COMPLETED ok; else read -r _ <"$shared/gate"; "$shared/callboard" check-signals {ID} >"$shared/signal"; echo "$?" >"$shared/told"; fi"#
     ), "ep * hang"]);
@@ -268,7 +279,7 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     assert_eq!(test_env.callboard(&["stop", ID]).run().code, 0);
     let ended = engine.wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
-    let state = master(&test_env);
+    let state = read_master(&test_env);
     assert_eq!(
         (&state["status"], &state["failure_reason"]),
         (&json!("failed"), &json!("manually stopped by user"))
@@ -279,14 +290,14 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
 fn a_decision_waits_in_the_inbox() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     test_env.plan(&[
         r#"ra * do more=', "specification": "FR", "decisions": [{"description": "Which database?", "options": ["SQLite", "Postgres"]}]'; hand_in COMPLETED ok"#,
         r#"ep * do cp "$PROMPT_PATH" "$shared/prompt"; more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
     ]);
-    let asked = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--exit-when-waiting"]).run();
-    assert_eq!(asked.code, 4, "{}", asked.transcript());
+    let waiting = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--exit-when-waiting"]).run();
+    assert_eq!(waiting.code, 4, "{}", waiting.transcript());
     let inbox = test_env.callboard(&["inbox"]).run();
     assert!(inbox.stdout.contains("Which database?"), "{}", inbox.transcript());
     let answered = test_env.callboard(&["answer", &format!("{ID}/decision.D1"), "choose", "Postgres"]).run();
@@ -294,33 +305,33 @@ fn a_decision_waits_in_the_inbox() {
     let ended = test_env.callboard(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert!(test_env.wait_for_text("prompt").contains("Which database? → Postgres"));
-    assert_eq!(master(&test_env)["coordination"]["pending_decisions"][0]["status"], "implemented");
+    assert_eq!(read_master(&test_env)["coordination"]["pending_decisions"][0]["status"], "implemented");
 }
 
 #[test]
 fn embedded_a_lost_store_is_rebuilt_from_the_files() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
+    commit_all(&test_env);
     assert_eq!(test_env.callboard(&["cycle", "Add login", "--rehearse", "--run-id", ID]).run().code, 0);
-    let before = master(&test_env);
+    let before = read_master(&test_env);
     let path = test_env.repo().join(format!(".workflow/.cycle/{ID}.json"));
     std::fs::write(&path, "{ torn").unwrap();
     let restored = test_env.callboard(&["recover", ID]).run();
     assert_eq!(restored.code, 0, "{}", restored.transcript());
-    assert_eq!(master(&test_env), before, "from the journal it is exact");
+    assert_eq!(read_master(&test_env), before, "from the journal it is exact");
 
     std::fs::remove_dir_all(test_env.store()).unwrap();
     std::fs::write(&path, "{ torn").unwrap();
     let rebuilt = test_env.callboard(&["recover", ID]).run();
     assert_eq!(rebuilt.code, 1, "something is lost: {}", rebuilt.transcript());
     assert!(rebuilt.stderr.contains("lost: decisions and blockers"), "{}", rebuilt.transcript());
-    let after = master(&test_env);
+    let after = read_master(&test_env);
     assert_eq!((&after["requirements"], &after["changes"]), (&before["requirements"], &before["changes"]));
     assert_eq!(after["plan"]["version"], before["plan"]["version"]);
     assert_eq!((&after["task_history"], &after["title"]), (&before["task_history"], &before["title"]));
-    let set_aside = rebuilt.stderr.matches("was moved to").count();
-    assert_eq!(set_aside, 1, "only the torn file is replaced: {}", rebuilt.transcript());
+    let moved_files = rebuilt.stderr.matches("was moved to").count();
+    assert_eq!(moved_files, 1, "only the torn file is replaced: {}", rebuilt.transcript());
     assert!(after.get("found_files").is_none());
     test_env.plan(&[
         r#"ra * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
@@ -330,8 +341,8 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
     assert_eq!(after["status"], "completed");
     let ended = test_env.with_agent(&["extend", ID, "Also add logout"]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let kept = progress(&test_env, "cd/history/implementation-v1.0.0.md");
-    assert!(kept.contains("v1.0.0"), "history goes on: {kept}");
+    let history_file = read_progress_file(&test_env, "cd/history/implementation-v1.0.0.md");
+    assert!(history_file.contains("v1.0.0"), "history goes on: {history_file}");
 }
 
 #[test]
@@ -347,7 +358,7 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
     let imported =
         test_env.callboard(&["import", &format!(".workflow/.cycle/{ID}.json"), "--times-shifted"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    let state = master(&test_env);
+    let state = read_master(&test_env);
     assert_eq!(state["created_at"], "2026-01-22T10:00:00+08:00");
     assert_eq!(state["status"], "paused");
     assert_eq!(
@@ -363,15 +374,15 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
     let ended = test_env.with_agent(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!(test_env.agent_log().started(), ["ep#2.1", "cd#2.1", "vas#2.1"]);
-    assert_eq!(master(&test_env)["status"], "completed");
+    assert_eq!(read_master(&test_env)["status"], "completed");
 }
 
 #[test]
 fn a_printed_phase_result_is_a_report() {
     let test_env = test_env();
     test_env.write("a", "a\n");
-    commit(&test_env);
-    // As agents of the original system do: they write their files and print a block.
+    commit_all(&test_env);
+    // As the agents of the seed do: they write their files and print a block.
     let progress = format!(".workflow/.cycle/{ID}.progress");
     test_env.plan(&[
         &format!(
@@ -385,7 +396,7 @@ fn a_printed_phase_result_is_a_report() {
     ]);
     let ended = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let state = master(&test_env);
+    let state = read_master(&test_env);
     assert_eq!(state["requirements"]["specification"], "FR-001: log in");
     assert_eq!(state["agents"]["ra"]["last_message"], "written", "the block counts beside the file");
     assert_eq!(state["plan"]["tasks"][0]["status"], "completed");

@@ -1,5 +1,5 @@
-//! A protocol that the binary does not have, in the real binary's code: people, effects, steps that appear, a document of
-//! several files, a request of its own. Every command works for it.
+//! The test protocol `items`, in a program with the code of the real binary: approvals, effects, steps that are added
+//! during the run, a document of several files, a request of its own. Every command works for it.
 
 use std::time::Duration;
 
@@ -16,43 +16,43 @@ use testkit::{Running, TestEnv};
 
 const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 
-/// The plan names one item or two.
-const ONE: &str =
+// Behaviours of the agent of step `plan`: its plan has one item, or two.
+const PLAN_ONE_ITEM: &str =
     r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}]'; hand_in COMPLETED planned"#;
-const TWO: &str = r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}, {"id": "desk"}]'; hand_in COMPLETED planned"#;
+const PLAN_TWO_ITEMS: &str = r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}, {"id": "desk"}]'; hand_in COMPLETED planned"#;
 
-fn run() -> RunId {
+fn run_id() -> RunId {
     RunId::new("trial").unwrap()
 }
 
-/// Opens a run whose agents behave like this.
-fn opened(plan: &[&str]) -> TestEnv {
+/// Opens the run `trial` with the scripted agent.
+fn open_with_agents(behaviours: &[&str]) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
-    test_env.plan(plan);
+    test_env.plan(behaviours);
     let profile = wrapper(&test_env.agent());
-    open(&test_env, &Definition::new("furnish the room"), profile);
+    open_run(&test_env, &Definition::new("furnish the room"), profile);
     test_env
 }
 
-fn open(test_env: &TestEnv, definition: &Definition, profile: AgentProfile) {
-    let spec = spec(definition, &run(), test_env.repo(), Some(profile));
+fn open_run(test_env: &TestEnv, definition: &Definition, profile: AgentProfile) {
+    let spec = spec(definition, &run_id(), test_env.repo(), Some(profile));
     let store = test_env.open_store();
     wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
 }
 
-/// A definition whose items are recorded by this shell line.
-fn recorded_by(line: &str) -> Definition {
+/// Returns a definition whose step `record` runs this shell line as a check.
+fn definition_recording_with(line: &str) -> Definition {
     let command = ["sh", "-c", line].map(str::to_owned).to_vec();
     let commands = vec![CheckSpec { name: "test".to_owned(), command, timeout: Duration::from_mins(5) }];
     Definition { commands, ..Definition::new("furnish the room") }
 }
 
-/// Opens a run with an item that was approved.
-fn approved(definition: impl Fn(&str) -> Definition) -> TestEnv {
+/// Opens the run `trial` with an approved item; its engine was killed, so that step `record` has not started.
+fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
-    test_env.plan(&[ONE]);
+    test_env.plan(&[PLAN_ONE_ITEM]);
     let shared = test_env.shared_dir().display().to_string();
-    open(&test_env, &definition(&shared), wrapper(&test_env.agent()));
+    open_run(&test_env, &definition(&shared), wrapper(&test_env.agent()));
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     engine.kill();
@@ -63,7 +63,7 @@ fn approved(definition: impl Fn(&str) -> Definition) -> TestEnv {
 
 fn journal(test_env: &TestEnv) -> Journal {
     let store = test_env.open_store();
-    wait(Journal::load(&store, &Clock::system(), KINDS, &run())).unwrap().unwrap()
+    wait(Journal::load(&store, &Clock::system(), KINDS, &run_id())).unwrap().unwrap()
 }
 
 fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
@@ -75,6 +75,7 @@ fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Re
     wait(runner::answer(&mut journal(test_env), person(), &step, turn.map(Turn), answer))
 }
 
+/// Sends the protocol's own request `reopen` for an item.
 fn reopen(test_env: &TestEnv, item: &str) -> Result<(), RequestError> {
     let request = Request::Protocol(json!({ "reopen": item }));
     wait(runner::request(&mut journal(test_env), person(), request, None))
@@ -84,18 +85,23 @@ fn resume(test_env: &TestEnv) -> Running<'_> {
     test_env.callboard(&["resume", "trial"]).start()
 }
 
-/// Waits until the view of an item says so. The file of an item appears with the plan.
+/// Waits until a step has this status in the view of its item. The view appears with the plan.
 fn wait_for_item(test_env: &TestEnv, item: &str, step: &str, status: &str) -> Value {
-    wait_for(test_env, item, &format!("{step} is {status}"), |view| view[step]["status"] == status)
+    wait_for_item_view(test_env, item, &format!("{step} is {status}"), |view| view[step]["status"] == status)
 }
 
-fn wait_for(test_env: &TestEnv, item: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+fn wait_for_item_view(
+    test_env: &TestEnv,
+    item: &str,
+    what: &str,
+    predicate: impl Fn(&Value) -> bool,
+) -> Value {
     let directory = test_env.repo().join(".items/trial");
     std::fs::create_dir_all(&directory).unwrap();
     testkit::until(&directory, what, || {
         let text = std::fs::read_to_string(directory.join(format!("{item}.json"))).ok()?;
         let view: Value = serde_json::from_str(&text).expect("a view is whole");
-        is_so(&view).then_some(view)
+        predicate(&view).then_some(view)
     })
 }
 
@@ -105,7 +111,7 @@ fn show(test_env: &TestEnv) -> Value {
 
 #[test]
 fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
-    let test_env = opened(&[ONE]);
+    let test_env = open_with_agents(&[PLAN_ONE_ITEM]);
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     let shown = show(&test_env);
@@ -116,7 +122,7 @@ fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
     assert_eq!(listed[0]["run"], "trial", "{listed:#}");
 
     answer(&test_env, "lamp.approve", Some(1), "reject").unwrap();
-    wait_for(&test_env, "lamp", "it is made again", |view| {
+    wait_for_item_view(&test_env, "lamp", "it is made again", |view| {
         view["rejections"] == json!(["too dark"]) && view["approve"]["status"] == "waiting"
     });
     let prompt = test_env.callboard(&["prompt", "trial", "lamp.make"]).run();
@@ -137,7 +143,7 @@ fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
 
 #[test]
 fn a_question_survives_the_engine_that_asked_it() {
-    let test_env = opened(&[ONE]);
+    let test_env = open_with_agents(&[PLAN_ONE_ITEM]);
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     engine.kill();
@@ -147,13 +153,13 @@ fn a_question_survives_the_engine_that_asked_it() {
     assert_eq!(show(&test_env)["status"], "interrupted");
     let ended = resume(&test_env).wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let made = test_env.agent_log().started();
-    assert_eq!(made, ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
+    let started = test_env.agent_log().started();
+    assert_eq!(started, ["plan#1.1", "lamp.make#1.1"], "no agent works twice");
 }
 
 #[test]
 fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
-    let test_env = opened(&[ONE]);
+    let test_env = open_with_agents(&[PLAN_ONE_ITEM]);
     let unknown = reopen(&test_env, "chair").unwrap_err();
     assert_eq!(unknown.to_string(), "it was refused: there is no item `chair`");
     let engine = resume(&test_env);
@@ -175,8 +181,8 @@ fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
 }
 
 #[test]
-fn a_role_may_be_chosen_before_its_step_appears() {
-    let test_env = opened(&[ONE]);
+fn the_model_of_a_role_may_be_set_before_its_step_exists() {
+    let test_env = open_with_agents(&[PLAN_ONE_ITEM]);
     let unknown = test_env.callboard(&["resume", "trial", "--model", "makr=large"]).run();
     assert_eq!(unknown.code, 2, "{}", unknown.transcript());
     assert!(unknown.stderr.contains("did you mean `maker`?"), "{}", unknown.transcript());
@@ -190,15 +196,15 @@ fn a_role_may_be_chosen_before_its_step_appears() {
 
 #[test]
 fn every_command_works_for_a_protocol_that_was_added() {
-    let test_env = opened(&[TWO, "desk.make * exit 1"]);
+    let test_env = open_with_agents(&[PLAN_TWO_ITEMS, "desk.make * exit 1"]);
     let failed = resume(&test_env).wait();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
-    let runs = |arguments: &[&str], code: i32| {
+    let expect_exit = |arguments: &[&str], code: i32| {
         let session = test_env.callboard(arguments).run();
         assert_eq!(session.code, code, "{}", session.transcript());
         session
     };
-    let skipped = runs(&["skip", "trial", "desk.make", "--reason", "no"], 3);
+    let skipped = expect_exit(&["skip", "trial", "desk.make", "--reason", "no"], 3);
     assert!(skipped.stderr.contains("cannot be skipped"), "{}", skipped.transcript());
     for arguments in [
         &["show", "trial"][..],
@@ -215,33 +221,35 @@ fn every_command_works_for_a_protocol_that_was_added() {
         &["export", "trial"],
         &["recover"],
     ] {
-        runs(arguments, 0);
+        expect_exit(arguments, 0);
     }
-    test_env.plan(&[TWO]);
+    test_env.plan(&[PLAN_TWO_ITEMS]);
     let engine = test_env.callboard(&["retry", "trial"]).start();
     wait_for_item(&test_env, "desk", "approve", "waiting");
     wait_for_item(&test_env, "lamp", "approve", "waiting");
-    runs(&["pause", "trial"], 0);
+    expect_exit(&["pause", "trial"], 0);
     testkit::until(&test_env.repo().join(".items/trial"), "a pause shows in the document", || {
         let plan = std::fs::read_to_string(test_env.repo().join(".items/trial/plan.json")).ok()?;
         plan.contains(r#""status": "paused""#).then_some(())
     });
-    runs(&["resume", "trial", "--at-once"], 0);
-    runs(&["stop", "trial"], 0);
+    expect_exit(&["resume", "trial", "--at-once"], 0);
+    expect_exit(&["stop", "trial"], 0);
     engine.wait();
     for step in ["lamp.approve", "desk.approve"] {
         answer(&test_env, step, None, "approve").unwrap();
     }
     assert_eq!(resume(&test_env).wait().code, 0);
-    let watched = runs(&["watch", "trial"], 0);
+    let watched = expect_exit(&["watch", "trial"], 0);
     assert!(watched.stdout.contains("succeeded"), "{}", watched.transcript());
     test_env.expect_no_orphans();
 }
 
 #[test]
 fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
-    let test_env = approved(|shared| {
-        recorded_by(&format!("cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"))
+    let test_env = open_with_approved_item(|shared| {
+        definition_recording_with(&format!(
+            "cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"
+        ))
     });
     let mut gate = test_env.gate("gate");
     let engine = resume(&test_env);
@@ -260,7 +268,7 @@ fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
 
 #[test]
 fn a_red_check_is_evidence_of_a_failed_step() {
-    let test_env = approved(|_| recorded_by("echo 3 tests failed; exit 101"));
+    let test_env = open_with_approved_item(|_| definition_recording_with("echo 3 tests failed; exit 101"));
     let ended = resume(&test_env).wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
     let log = test_env.callboard(&["log", "trial", "--step", "lamp.record"]).run();
@@ -280,7 +288,7 @@ fn a_rehearsed_check_passes_without_being_run() {
     let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
     let rehearsal = RehearsalScript { by_default: by_default.into(), ..RehearsalScript::default() };
     let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&test_env.agent()) };
-    open(&test_env, &recorded_by("touch ran; exit 1"), profile);
+    open_run(&test_env, &definition_recording_with("touch ran; exit 1"), profile);
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     answer(&test_env, "lamp.approve", None, "approve").unwrap();

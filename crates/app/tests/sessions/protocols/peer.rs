@@ -1,4 +1,4 @@
-//! `callboard peer`: cycles of the real binary, with the rehearsal's agent or the test's scripted agent.
+//! `callboard peer`: cycles of the real binary, with the scripted agent of the rehearsal or that of the tests.
 
 mod arguments;
 mod continuing;
@@ -15,12 +15,12 @@ use protocol::{KINDS, RunId, Typed};
 use runner::RunAtRevision;
 use testkit::{Callboard, TestEnv, harness};
 
-/// `callboard peer` with the scripted agent, and more arguments.
+/// Prepares `callboard peer` with these arguments and the scripted agent.
 fn peer<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
     test_env.with_agent(&[&["peer"], arguments].concat())
 }
 
-/// `callboard peer --rehearse` with a script, and more arguments.
+/// Prepares `callboard peer --rehearse=FILE` with these arguments and this script.
 fn rehearsed<'s>(test_env: &'s TestEnv, script: &str, arguments: &[&str]) -> Callboard<'s> {
     let file = test_env.shared_dir().join("script.yaml");
     std::fs::write(&file, script).unwrap();
@@ -28,7 +28,7 @@ fn rehearsed<'s>(test_env: &'s TestEnv, script: &str, arguments: &[&str]) -> Cal
     test_env.callboard(&[&["peer"], arguments, &[&rehearse]].concat())
 }
 
-/// A cycle as the store has it.
+/// Loads definition and document of a cycle from the store.
 fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = test_env.open_store();
@@ -39,7 +39,7 @@ fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
     (Definition::clone(&cycle.definition), Document::clone(&cycle.document))
 }
 
-/// Its document, which keeps every rule.
+/// Returns the document of a cycle. Fails if it violates a rule.
 #[track_caller]
 fn document(test_env: &TestEnv, cycle: &str) -> Document {
     let (_, document) = load(test_env, cycle);
@@ -47,15 +47,15 @@ fn document(test_env: &TestEnv, cycle: &str) -> Document {
     document
 }
 
-/// The transitions of a document: `plan started`, `cycle completed`.
+/// Returns the transitions in the history of a document: `plan started`, `cycle completed`.
 fn transitions(document: &Document) -> Vec<String> {
     let entries = document.history.iter().filter(|entry| entry.event != Event::Progress);
-    let word = |phase: Option<protocol::peer::Phase>| phase.map_or("cycle", |phase| phase.as_str());
-    entries.map(|entry| format!("{} {}", word(entry.phase), entry.event.as_str())).collect()
+    let phase_or_cycle = |phase: Option<protocol::peer::Phase>| phase.map_or("cycle", |phase| phase.as_str());
+    entries.map(|entry| format!("{} {}", phase_or_cycle(entry.phase), entry.event.as_str())).collect()
 }
 
-/// Those of a cycle in which nothing failed.
-const ALL: [&str; 10] = [
+/// The transitions of a cycle in which nothing failed.
+const SUCCESS_TRANSITIONS: [&str; 10] = [
     "cycle initialized",
     "plan started",
     "plan completed",

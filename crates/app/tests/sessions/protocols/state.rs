@@ -14,7 +14,7 @@ use testkit::{Gate, Running, Session, TestEnv};
 use crate::sessions::protocols::together::{CYCLE, RUN, open};
 use crate::sessions::test_env;
 
-/// Runs the file of its phase in a shell and reports what it prints as the output.
+/// Runs the shell script of its phase, and reports what the script prints as the phase's output.
 const AGENT: &str = r#"#!/bin/sh
 PATH=$KIT:$PATH
 output=$(. "$KIT/parts/$STEP_ID") || exit 1
@@ -22,44 +22,46 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
 "#;
 
-const PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_criteria": "it works"}'"#;
+const PRINT_PLAN: &str = r#"echo '{"phases": [{"phase": "preparation"}], "success_criteria": "it works"}'"#;
 
-/// Makes a cycle whose planner runs this script; the other phases report a minimal output.
-fn cycle(planner: &str) -> TestEnv {
+/// Opens a cycle whose planner runs this script; the other phases report a minimal output.
+fn open_cycle(planner: &str) -> TestEnv {
     let test_env = test_env();
     open(&test_env);
-    test_env.write_program(agent(&test_env), AGENT);
+    test_env.write_program(agent_path(&test_env), AGENT);
     fs::create_dir_all(test_env.shared_dir().join("parts")).unwrap();
-    part(&test_env, "plan", &format!("{planner}\n{PLAN}\n"));
-    part(&test_env, "execute", r#"echo '{"execution_status": "success"}'"#);
-    part(&test_env, "express", r#"echo '{"summary": "done"}'"#);
-    part(&test_env, "review", r#"echo '{"quality_score": 90}'"#);
+    write_phase_script(&test_env, "plan", &format!("{planner}\n{PRINT_PLAN}\n"));
+    write_phase_script(&test_env, "execute", r#"echo '{"execution_status": "success"}'"#);
+    write_phase_script(&test_env, "express", r#"echo '{"summary": "done"}'"#);
+    write_phase_script(&test_env, "review", r#"echo '{"quality_score": 90}'"#);
     test_env
 }
 
-fn agent(test_env: &TestEnv) -> std::path::PathBuf {
+fn agent_path(test_env: &TestEnv) -> std::path::PathBuf {
     test_env.shared_dir().join("by-part.sh")
 }
 
-fn part(test_env: &TestEnv, phase: &str, script: &str) {
+/// Writes the shell script of a phase.
+fn write_phase_script(test_env: &TestEnv, phase: &str, script: &str) {
     fs::write(test_env.shared_dir().join("parts").join(phase), script).unwrap();
 }
 
 /// Starts the engine of the cycle.
-fn play(test_env: &TestEnv) -> Running<'_> {
-    let (agent, shared) = (agent(test_env), format!("KIT={}", test_env.shared_dir().display()));
+fn resume_cycle(test_env: &TestEnv) -> Running<'_> {
+    let (agent, shared) = (agent_path(test_env), format!("KIT={}", test_env.shared_dir().display()));
     test_env.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &shared]).start()
 }
 
-/// Starts the planner, which waits at the gate.
-fn planning(test_env: &TestEnv) -> (Running<'_>, Gate) {
+/// Starts the engine, and waits until the planner, whose script is `WAIT_AT_GATE`, is running.
+fn start_planner(test_env: &TestEnv) -> (Running<'_>, Gate) {
     let gate = test_env.gate("hold");
-    let engine = play(test_env);
+    let engine = resume_cycle(test_env);
     test_env.wait_for_note("planning");
     (engine, gate)
 }
 
-const WAITS: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
+/// A script of the planner: it says that it is running, and waits until the gate is open.
+const WAIT_AT_GATE: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
 
 fn get(test_env: &TestEnv) -> Value {
     test_env.callboard(&["state", "get", CYCLE, "--json"]).run().json()
@@ -69,21 +71,23 @@ fn sequence(test_env: &TestEnv) -> u64 {
     get(test_env)["sequence"].as_u64().unwrap()
 }
 
-fn patch(test_env: &TestEnv, expect: u64, more: &[&str]) -> Session {
+fn patch(test_env: &TestEnv, expect: u64, extra_args: &[&str]) -> Session {
     let expect = expect.to_string();
-    test_env.callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], more].concat()).run()
+    test_env
+        .callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], extra_args].concat())
+        .run()
 }
 
-/// Every write, as `state history` prints it.
+/// Returns every write, as `state history --json` prints it.
 fn history(test_env: &TestEnv) -> Vec<Value> {
-    let told = test_env.callboard(&["state", "history", CYCLE, "--json"]).run();
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    told.events()
+    let session = test_env.callboard(&["state", "history", CYCLE, "--json"]).run();
+    assert_eq!(session.code, 0, "{}", session.stderr);
+    session.events()
 }
 
 #[test]
 fn a_document_can_be_read_whole_or_in_part_by_every_name_of_its_run() {
-    let test_env = cycle("");
+    let test_env = open_cycle("");
     let whole = test_env.callboard(&["state", "get", CYCLE]).run().json();
     assert_eq!((&whole["cycle_id"], &whole["sequence"]), (&json!(CYCLE), &json!(1)));
     for key in [CYCLE, RUN, "peer.spec"] {
@@ -135,14 +139,14 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
     ");
     let writes = test_env.callboard(&["state", "history", "trial", "--json"]).run().events();
     assert_eq!(writes[0]["changed"], json!([""]));
-    let told = |write: &Value| write["changed"].to_string().contains("\"/steps/a/status\"");
-    assert!(writes.iter().any(told), "{writes:?}");
+    let changes_status_of_a = |write: &Value| write["changed"].to_string().contains("\"/steps/a/status\"");
+    assert!(writes.iter().any(changes_status_of_a), "{writes:?}");
 }
 
 #[test]
 fn a_refused_patch_names_the_rule() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let before = get(&test_env);
     let now = before["sequence"].as_u64().unwrap();
     for (set, kind, code) in [
@@ -161,24 +165,24 @@ fn a_refused_patch_names_the_rule() {
         );
         assert!(!answer["violations"].as_array().unwrap().is_empty(), "{answer}");
     }
-    let unfit = patch(&test_env, now, &["--set", "/nowhere/near=1"]);
-    assert_eq!((unfit.code, &unfit.json()["kind"]), (3, &json!("unpatchable")));
-    // It is written twice: in the entry and in the document.
+    let unpatchable = patch(&test_env, now, &["--set", "/nowhere/near=1"]);
+    assert_eq!((unpatchable.code, &unpatchable.json()["kind"]), (3, &json!("unpatchable")));
+    // The size counts twice: a patch is written to the entry and to the document.
     test_env.write("large.json", &json!({ "note": "x".repeat(20 << 20) }).to_string());
     let large = patch(&test_env, now, &["--merge", "large.json"]);
     let answer = large.json();
     assert_eq!((large.code, &answer["kind"]), (3, &json!("state_too_large")));
     assert!(answer["size"].as_u64() > answer["limit"].as_u64(), "{answer}");
-    for (arguments, what) in [
+    for (arguments, message) in [
         (&["--set", "/note=hello"][..], "has a value that is not JSON"),
         (&["--set", "note=1"], "does not begin with a JSON pointer"),
         (&["--merge", "missing.json"], "cannot read the merge patch in `missing.json`"),
         (&["--patch", "task.md"], "`task.md` is not a valid list of operations"),
         (&["--patch", "-"], "standard input is not a valid list of operations"),
     ] {
-        let unusable = patch(&test_env, now, arguments);
-        assert_eq!(unusable.code, 2, "{arguments:?}");
-        assert!(unusable.stderr.contains(what), "{}", unusable.stderr);
+        let invalid = patch(&test_env, now, arguments);
+        assert_eq!(invalid.code, 2, "{arguments:?}");
+        assert!(invalid.stderr.contains(message), "{}", invalid.stderr);
     }
     assert_eq!(get(&test_env), before, "nothing was written");
     gate.open();
@@ -187,8 +191,8 @@ fn a_refused_patch_names_the_rule() {
 
 #[test]
 fn a_conflict_is_reported_as_text_and_json() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let read = sequence(&test_env);
     assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let expect = read.to_string();
@@ -210,18 +214,25 @@ fn a_conflict_is_reported_as_text_and_json() {
     assert_eq!((&answer["expected"], &answer["found"]), (&json!(read), &json!(read + 1)));
     assert_eq!((&answer["expected_revision"], &answer["found_revision"]), (&json!(4), &json!(5)));
     assert_eq!((&answer["last"]["by"], &answer["last"]["sequence"]), (&json!("tester"), &json!(read + 1)));
-    let never = patch(&test_env, 99, &["--set", "/note=1"]).json();
-    assert_eq!((&never["kind"], &never["expected_revision"]), (&json!("sequence_conflict"), &json!(null)));
-    let done = patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).json();
-    assert_eq!((&done["written"], &done["sequence"]), (&json!(false), &json!(read + 1)), "it is so already");
+    let never_reached = patch(&test_env, 99, &["--set", "/note=1"]).json();
+    assert_eq!(
+        (&never_reached["kind"], &never_reached["expected_revision"]),
+        (&json!("sequence_conflict"), &json!(null))
+    );
+    let applied_before = patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).json();
+    assert_eq!(
+        (&applied_before["written"], &applied_before["sequence"]),
+        (&json!(false), &json!(read + 1)),
+        "it is so already"
+    );
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn an_unknown_field_outside_the_phases_is_kept() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let read = sequence(&test_env);
     assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let applied =

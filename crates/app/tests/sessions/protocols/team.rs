@@ -1,4 +1,4 @@
-//! Teams: rehearsals, imports, killed merges, and the terminal. `three_features` has the whole story.
+//! Teams: rehearsals, imports, killed engines, merges and the terminal. `three_features` has a run with all roles.
 
 mod three_features;
 
@@ -7,7 +7,8 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-fn file(test_env: &TestEnv, name: &str) -> Value {
+/// Reads a file of the directory `coordination`.
+fn coordination_file(test_env: &TestEnv, name: &str) -> Value {
     let text = std::fs::read_to_string(test_env.repo().join("coordination").join(name)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
@@ -17,25 +18,31 @@ fn a_team_is_rehearsed_without_a_script() {
     let test_env = test_env();
     let session = test_env.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(file(&test_env, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
+    assert_eq!(
+        coordination_file(&test_env, "pm_state.json")["completed_groups"],
+        serde_json::json!(["A", "B"])
+    );
     for dry_run in [&["--dry-run"][..], &[]] {
         let imported = test_env.callboard(&[&["import", "coordination/"], dry_run].concat()).run();
         assert_eq!(imported.code, 3, "{}", imported.transcript());
         assert!(imported.stderr.contains("the store has run `trial`"), "{}", imported.transcript());
     }
-    // Of the files that the run has left, a refused start deletes none.
+    // A refused start deletes none of the files that the earlier run has left.
     test_env.write("coordination/orchestrator_state.json", "{}");
     let start = ["team", "Try it again", "--run-id", "again", "--rehearse", "--exit-when-waiting"];
     let refused = test_env.callboard(&start).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("another program has written or changed it"), "{}", refused.transcript());
-    assert_eq!(file(&test_env, "pm_state.json")["completed_groups"], serde_json::json!(["A", "B"]));
+    assert_eq!(
+        coordination_file(&test_env, "pm_state.json")["completed_groups"],
+        serde_json::json!(["A", "B"])
+    );
     let replaced = test_env.callboard(&[&start[..], &["--replace"]].concat()).run();
     assert_eq!(replaced.code, 0, "{}", replaced.transcript());
 }
 
 #[test]
-fn the_example_of_a_rehearsal_tells_the_story_of_the_three_features() {
+fn the_example_of_a_rehearsal_builds_three_features_with_a_merge_conflict() {
     let test_env = test_env();
     test_env.write("notes.txt", "none\n");
     test_env.git(&["add", "--all"]);
@@ -44,15 +51,15 @@ fn the_example_of_a_rehearsal_tells_the_story_of_the_three_features() {
         concat!("--rehearse=", env!("CARGO_MANIFEST_DIR"), "/../../examples/team-rehearsal.yaml").to_owned();
     let session = test_env.callboard(&["team", "Add three features", "--run-id", "trial", &script]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let groups = file(&test_env, "group_status.json");
+    let groups = coordination_file(&test_env, "group_status.json");
     assert_eq!(groups["B"]["iterations"]["qa"], 3);
     assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
-    let refused = file(&test_env, "messages/techlead_to_dev.json")["messages"].to_string();
-    assert!(refused.contains("notes.txt"), "the merges conflict: {refused}");
+    let feedback = coordination_file(&test_env, "messages/techlead_to_dev.json")["messages"].to_string();
+    assert!(feedback.contains("notes.txt"), "the merges conflict: {feedback}");
     assert_eq!(test_env.git(&["log", "--merges", "--format=%s", "callboard/trial"]).lines().count(), 3);
 }
 
-/// The seed's commands to follow a run, as they are written there, with the file and the member that each shows.
+/// The seed's commands to follow a run, as they are written there, with the file and the JSON pointer that each shows.
 const MONITORING: [(&str, &str, &str); 4] = [
     ("cat coordination/pm_state.json | jq .", "pm_state.json", ""),
     ("cat coordination/group_status.json | jq '.A'", "group_status.json", "/A"),
@@ -85,8 +92,8 @@ fn the_commands_of_the_seed_show_how_far_a_run_is() {
             return;
         }
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let file = file(&test_env, name);
-        assert!(same(&found, file.pointer(pointer).unwrap()), "{line}: {found}");
+        let content = coordination_file(&test_env, name);
+        assert!(same(&found, content.pointer(pointer).unwrap()), "{line}: {found}");
     }
 }
 
@@ -99,7 +106,7 @@ const EXAMPLES: [&str; 6] = [
     "messages/techlead_to_dev.json",
 ];
 
-/// The tech lead verifies what is claimed; the open group is developed.
+/// Agents that continue an imported run: tech leads approve the groups that are claimed complete; a developer builds C.
 const VERIFYING_AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"feedback\": \"seen\""; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
@@ -110,7 +117,7 @@ pm.check*) verdict BAZINGA ;;
 esac
 "#;
 
-/// The text of a file of the seed's example store.
+/// Returns a file of the seed's example store.
 fn example(name: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../protocol/tests/fixtures/team");
     let name = std::path::Path::new(name).file_name().unwrap();
@@ -157,8 +164,8 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
     let resumed = test_env.with_agent(&["resume", run]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
-    let groups = file(&test_env, "group_status.json");
+    assert_eq!(coordination_file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
+    let groups = coordination_file(&test_env, "group_status.json");
     assert_eq!(groups["A"]["iterations"], serde_json::json!({ "developer": 2, "qa": 1, "tech_lead": 2 }));
     assert_eq!(test_env.git(&["show", "main:c.txt"]), "C.developer\n", "the open group was built");
     assert_eq!(groups["A"]["files_modified"], serde_json::json!(["outside.txt"]), "as git has it");
@@ -167,7 +174,7 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
 }
 
 #[test]
-fn what_is_left_of_a_damaged_store_is_imported_and_the_loss_is_named() {
+fn the_readable_part_of_a_damaged_store_is_imported_and_the_loss_is_named() {
     let test_env = test_env();
     test_env.write("old/coordination/pm_state.json", &example("pm_state.json")[..2000]);
     test_env.write("old/coordination/group_status.json", &example("group_status.json"));
@@ -176,7 +183,7 @@ fn what_is_left_of_a_damaged_store_is_imported_and_the_loss_is_named() {
     for lost in ["lost: `pm_state.json` is damaged in line", "lost: `orchestrator_state.json` is missing"] {
         assert!(imported.stderr.contains(lost), "{}", imported.transcript());
     }
-    let pm = file(&test_env, "pm_state.json");
+    let pm = coordination_file(&test_env, "pm_state.json");
     assert_eq!(
         pm["original_requirements"],
         "Implement JWT authentication, user registration, and password reset functionality"
@@ -204,7 +211,7 @@ fn a_terminal_shows_groups_as_rows_and_roles_as_columns() {
     assert!(plain.contains("A  ▸ running"), "{plain:?}");
 }
 
-/// Two groups, the second after the first.
+/// Two groups; the second depends on the first.
 const CHAINED_AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
@@ -251,12 +258,13 @@ fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
     let distinct: std::collections::BTreeSet<_> = started.iter().collect();
     assert_eq!((started.len(), distinct.len()), (8, 8), "no attempt ran twice: {started:?}");
     for (mailbox, sent) in [("dev_to_qa", 2), ("qa_to_techlead", 2), ("techlead_to_dev", 2), ("to_pm", 2)] {
-        let messages = file(&test_env, &format!("messages/{mailbox}.json"));
+        let messages = coordination_file(&test_env, &format!("messages/{mailbox}.json"));
         assert_eq!(messages["messages"].as_array().unwrap().len(), sent, "{mailbox}");
     }
 }
 
-/// Both groups are green alone. Together they are red: both use the port 80, until the developer of the second takes 81.
+/// The checks pass for each group alone. They fail for both together, because both use port 80, until the developer of
+/// the group that is merged second takes port 81.
 const COLLIDING_AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
@@ -288,20 +296,23 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let groups = file(&test_env, "group_status.json");
+    let groups = coordination_file(&test_env, "group_status.json");
     let mut turns: Vec<_> =
         ["A", "B"].iter().map(|id| groups[id]["iterations"]["developer"].as_u64()).collect();
     turns.sort_unstable();
     assert_eq!(turns, [Some(1), Some(2)], "only the second merge was refused");
-    let messages = file(&test_env, "messages/techlead_to_dev.json");
-    let refused = messages["messages"]
+    let messages = coordination_file(&test_env, "messages/techlead_to_dev.json");
+    let change_requests = messages["messages"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|message| message["decision"] == "changes_requested");
-    let refused: Vec<_> = refused.collect();
-    assert_eq!(refused.len(), 1, "{messages}");
-    assert!(refused[0]["feedback"].as_str().unwrap().contains("two ports are the same"), "{messages}");
+    let change_requests: Vec<_> = change_requests.collect();
+    assert_eq!(change_requests.len(), 1, "{messages}");
+    assert!(
+        change_requests[0]["feedback"].as_str().unwrap().contains("two ports are the same"),
+        "{messages}"
+    );
     let ports = [test_env.git(&["show", "main:a.port"]), test_env.git(&["show", "main:b.port"])];
     assert_ne!(ports[0], ports[1]);
     let branches = test_env.git(&["branch", "--list", "feature/*", "--format=%(refname:short)"]);
@@ -309,8 +320,9 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
 }
 
-/// The developer of A commits on another branch, that of B changes nothing at first. Those who only read leave files.
-const STRAYING_AGENTS: &str = r#"
+/// The developer of A commits on another branch; the developer of B changes nothing in the first turn. Agents of steps
+/// that only read leave files.
+const AGENTS_WITH_STRAY_CHANGES: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 pm.plan*) echo x >left-by-plan.txt; verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
@@ -326,15 +338,15 @@ esac
 "#;
 
 #[test]
-fn what_is_merged_is_what_the_developers_left() {
+fn only_changes_of_the_developers_are_merged() {
     let test_env = test_env();
-    std::fs::write(test_env.shared_dir().join("team.sh"), STRAYING_AGENTS).unwrap();
+    std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS_WITH_STRAY_CHANGES).unwrap();
     test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let files = [test_env.git(&["show", "main:a.txt"]), test_env.git(&["show", "main:b.txt"])];
     assert_eq!(files, ["a\n", "b\n"]);
-    assert_eq!(file(&test_env, "group_status.json")["B"]["iterations"]["developer"], 2);
+    assert_eq!(coordination_file(&test_env, "group_status.json")["B"]["iterations"]["developer"], 2);
     let merged = test_env.git(&["ls-tree", "--name-only", "main"]);
     assert!(!merged.contains("left-by"), "{merged}");
     let log = test_env.callboard(&["log", "trial"]).run().stdout;
@@ -369,19 +381,19 @@ fn four_processes_with_a_hundred_updates_each_lose_none() {
     let test_env = test_env();
     std::fs::write(test_env.shared_dir().join("team.sh"), WRITING_AGENTS).unwrap();
     test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
-    let mut together = test_env.gate("together");
+    let mut gate = test_env.gate("together");
     let team = ["team", "Four parts", "--run-id", "trial", "--jobs", "4"];
     let engine = test_env.with_agent(&team).start();
     for group in ["A", "B", "C", "D"] {
         test_env.agent_log().wait_for_start(&format!("{group}.developer#1.1"));
     }
-    together.open();
+    gate.open();
     for group in ["A", "B", "C", "D"] {
         test_env.agent_log().wait_for_start(&format!("{group}.tech_lead#1.1"));
     }
     engine.interrupt();
     engine.wait();
-    let groups = file(&test_env, "group_status.json");
+    let groups = coordination_file(&test_env, "group_status.json");
     let blockers = |group| groups[group]["blockers"].as_array().unwrap().iter();
     let found: std::collections::BTreeSet<_> = ["A", "B", "C", "D"]
         .into_iter()

@@ -14,23 +14,27 @@ use crate::sessions::test_env;
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
-/// Reports the file of its phase, and fails if there is none.
+/// Reports the fields in the answer file of its phase. Fails if there is none.
 const AGENT: &str = r#"#!/bin/sh
 fields=$(cat "$ANSWERS/$STEP_ID") || exit 1
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y",%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
 "#;
 
-/// Creates a cycle and the answers of its phases.
+/// Opens the cycle `CYCLE`, and writes the answers of its phases.
 pub(crate) fn open(test_env: &TestEnv) {
     open_cycle(test_env, CYCLE, None);
 }
 
 fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
-    answer(test_env, "plan", &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}));
-    answer(test_env, "execute", &json!({"progress": "done"}));
-    answer(test_env, "express", &json!({"summary": "it is there"}));
-    answer(test_env, "review", &json!({"quality_score": 85}));
+    write_answer(
+        test_env,
+        "plan",
+        &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}),
+    );
+    write_answer(test_env, "execute", &json!({"progress": "done"}));
+    write_answer(test_env, "express", &json!({"summary": "it is there"}));
+    write_answer(test_env, "review", &json!({"quality_score": 85}));
     test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
     let definition = Definition { mode, continues, ..harness::new_cycle(cycle) };
@@ -44,14 +48,15 @@ fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
         .unwrap();
 }
 
-fn answer(test_env: &TestEnv, phase: &str, output: &Value) {
+/// Writes the output that the agent reports for a phase.
+fn write_answer(test_env: &TestEnv, phase: &str, output: &Value) {
     let answers = test_env.shared_dir().join("answers");
     fs::create_dir_all(&answers).unwrap();
     fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
-/// The command with the adapters of a cycle.
-fn with_profiles<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
+/// Prepares a command with the agent that reports the answers.
+fn with_cycle_agent<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
     let (agent, answers) = (test_env.shared_dir().join("peer.sh"), test_env.shared_dir().join("answers"));
     let answers = format!("ANSWERS={}", answers.display());
     test_env.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
@@ -61,7 +66,7 @@ fn with_profiles<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s>
 fn the_commands_for_every_run_drive_and_show_a_cycle() {
     let test_env = test_env();
     open(&test_env);
-    assert_snapshot!(with_profiles(&test_env, &["resume", CYCLE]).run().transcript(), @"
+    assert_snapshot!(with_cycle_agent(&test_env, &["resume", CYCLE]).run().transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
     ▸ plan#1.1 started
@@ -102,9 +107,10 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
            ✓ the review is successful
     [exit 0]
     ");
-    // Times in the document have whole seconds: one may or may not have passed.
-    let same_second = "~ metadata.updated_at: \"[WHEN]\" → \"[WHEN]\"\n";
-    let changed = test_env.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(same_second, "");
+    // `updated_at` has whole seconds, so it may or may not differ: the line is removed.
+    let updated_at_line = "~ metadata.updated_at: \"[WHEN]\" → \"[WHEN]\"\n";
+    let changed =
+        test_env.callboard(&["diff", CYCLE, "3", "4"]).run().transcript().replace(updated_at_line, "");
     assert_snapshot!(changed, @r#"
     $ callboard diff peer:spec:feature-name:cycle:1 3 4
     peer.spec.feature-name.cycle.1  revision 3 → 4
@@ -128,12 +134,12 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     [exit 0]
     ");
     let graph = test_env.callboard(&["graph", CYCLE, "--json"]).run().json();
-    let drawn = graph["steps"].as_array().unwrap().iter();
-    let drawn: Vec<_> = drawn
+    let steps = graph["steps"].as_array().unwrap().iter();
+    let steps: Vec<_> = steps
         .map(|step| json!([step["id"], step["agent"], step["needs"], step["document_status"]]))
         .collect();
     assert_eq!(
-        json!(drawn),
+        json!(steps),
         json!([
             ["plan", "planner", [], "completed"],
             ["execute", "executor", ["plan"], "completed"],
@@ -154,16 +160,17 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
 fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     let test_env = test_env();
     open(&test_env);
-    let review = r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
-    fs::write(test_env.shared_dir().join("answers/review"), review).unwrap();
-    let session = with_profiles(&test_env, &["resume", RUN, "--json"]).run();
+    let review_answer =
+        r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
+    fs::write(test_env.shared_dir().join("answers/review"), review_answer).unwrap();
+    let session = with_cycle_agent(&test_env, &["resume", RUN, "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let rest = session.events().pop().unwrap();
-    let judged = json!({
+    let result = session.events().pop().unwrap();
+    let expected_review = json!({
         "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
     });
-    assert_eq!((&rest["event"], &rest["review"]), (&json!("result"), &judged));
-    assert_eq!(test_env.callboard(&["show", RUN, "--json"]).run().json()["review"], judged);
+    assert_eq!((&result["event"], &result["review"]), (&json!("result"), &expected_review));
+    assert_eq!(test_env.callboard(&["show", RUN, "--json"]).run().json()["review"], expected_review);
     assert_snapshot!(test_env.callboard(&["show", RUN]).run().transcript(), @"
     $ callboard show peer.spec.feature-name.cycle.1
     peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
@@ -185,7 +192,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     let test_env = test_env();
     open(&test_env);
     fs::remove_file(test_env.shared_dir().join("answers/execute")).unwrap();
-    let session = with_profiles(&test_env, &["resume", RUN]).run();
+    let session = with_cycle_agent(&test_env, &["resume", RUN]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.1 in [REPO]
@@ -217,7 +224,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
     ");
-    assert_snapshot!(with_profiles(&test_env, &["resume", RUN]).run().transcript(), @"
+    assert_snapshot!(with_cycle_agent(&test_env, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot continue run `peer.spec.feature-name.cycle.1`
       caused by: it has failed
@@ -225,7 +232,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     hint: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     [exit 3]
     ");
-    assert_snapshot!(with_profiles(&test_env, &["retry", RUN, "execute"]).run().transcript(), @"
+    assert_snapshot!(with_cycle_agent(&test_env, &["retry", RUN, "execute"]).run().transcript(), @"
     $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
       caused by: a failed phase of a `peer` run cannot be retried
@@ -247,7 +254,7 @@ fn reused_phases_are_shown() {
     let plan = json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"});
     let continued = Continued { cycle: CYCLE.parse().unwrap(), outputs: vec![plan] };
     open_cycle(&test_env, "peer:spec:feature-name:cycle:2", Some(continued));
-    let session = with_profiles(&test_env, &["resume", "peer:spec:feature-name:cycle:2"]).run();
+    let session = with_cycle_agent(&test_env, &["resume", "peer:spec:feature-name:cycle:2"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     run peer.spec.feature-name.cycle.2 in [REPO]
@@ -314,15 +321,15 @@ fn cycle_1_is_not_a_prefix_of_cycle_10() {
 
 #[test]
 fn a_cycle_is_exported_and_imported_under_its_own_name() {
-    let (there, here) = (test_env(), test_env());
-    open(&there);
-    assert_eq!(with_profiles(&there, &["resume", RUN]).run().code, 0);
-    let archive = there.shared_dir().join("cycle.tar");
+    let (source, target) = (test_env(), test_env());
+    open(&source);
+    assert_eq!(with_cycle_agent(&source, &["resume", RUN]).run().code, 0);
+    let archive = source.shared_dir().join("cycle.tar");
     let archive = archive.to_str().unwrap();
-    assert_eq!(there.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
-    let renamed = here.callboard(&["import", archive, "--as", "mine"]).run();
+    assert_eq!(source.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
+    let renamed = target.callboard(&["import", archive, "--as", "mine"]).run();
     assert!(renamed.stderr.contains("cannot rename the run to `mine`"), "{}", renamed.transcript());
-    let session = here.callboard(&["import", archive]).run();
+    let session = target.callboard(&["import", archive]).run();
     assert_eq!(
         (session.code, session.stdout.as_str()),
         (0, format!("{RUN}\n").as_str()),
@@ -331,8 +338,8 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
     );
     let shown =
         |test_env: &TestEnv| test_env.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
-    assert_eq!(shown(&here), shown(&there));
-    assert_eq!(here.callboard(&["recover"]).run().code, 0);
+    assert_eq!(shown(&target), shown(&source));
+    assert_eq!(target.callboard(&["recover"]).run().code, 0);
 }
 
 #[test]
@@ -356,13 +363,13 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     ");
     assert!(test_env.journal("trial").len() > 2, "its journal can be read all the same");
     let doctor = test_env.callboard(&["doctor", "--json"]).run().json();
-    let told = doctor.to_string();
+    let findings = doctor.to_string();
     assert!(
-        told.contains("cannot read run `trial`: this version of callboard has no protocol `opera`")
-            && told.contains(&format!("run `{RUN}` is unfinished")),
-        "{told}"
+        findings.contains("cannot read run `trial`: this version of callboard has no protocol `opera`")
+            && findings.contains(&format!("run `{RUN}` is unfinished")),
+        "{findings}"
     );
-    let session = with_profiles(&test_env, &["resume", "--all"]).run();
+    let session = with_cycle_agent(&test_env, &["resume", "--all"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
@@ -387,7 +394,7 @@ fn embedded_recover_returns_runs_of_every_protocol() {
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     open(&test_env);
-    assert_eq!(with_profiles(&test_env, &["resume", RUN]).run().code, 0);
+    assert_eq!(with_cycle_agent(&test_env, &["resume", RUN]).run().code, 0);
     let listed = |protocol: &str| test_env.callboard(&["ls", "--protocol", protocol]).run().stdout;
     assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
     assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));
@@ -399,9 +406,12 @@ fn embedded_recover_returns_runs_of_every_protocol() {
     fs::write(&database, bytes).unwrap();
     let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
-    let told = recovered.json();
-    let runs =
-        told["runs"].as_array().unwrap().iter().map(|run| json!([run["run"], run["outcome"], run["status"]]));
+    let recovery = recovered.json();
+    let runs = recovery["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| json!([run["run"], run["outcome"], run["status"]]));
     assert_eq!(
         runs.collect::<Value>(),
         json!([["trial", "whole", "succeeded"], [RUN, "whole", "succeeded"]])
@@ -417,15 +427,15 @@ fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
-    let becomes = |protocol: &str| {
+    let set_protocol = |protocol: &str| {
         let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
         database.execute("UPDATE runs SET protocol = ?1", [protocol]).unwrap();
     };
-    becomes("opera");
+    set_protocol("opera");
     let doctor = test_env.callboard(&["doctor", "--json"]).run().json();
     let orphans = doctor["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "orphans");
     assert_eq!(orphans.unwrap()["level"], "ok", "{doctor:#}");
-    becomes("steps");
+    set_protocol("steps");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     test_env.expect_no_orphans();
 }

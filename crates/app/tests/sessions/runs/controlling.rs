@@ -11,8 +11,8 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// The phase of the run.
-fn phase(test_env: &TestEnv) -> Value {
+/// Returns the status of the run.
+fn run_status(test_env: &TestEnv) -> Value {
     test_env.callboard(&["show", "trial", "--json"]).run().json()["status"].clone()
 }
 
@@ -35,7 +35,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "COMPLETED");
     assert_eq!(status(&document, "b"), "PENDING", "the commit that might have started it did not");
     assert!(!running.has_ended(), "a paused engine stays");
-    assert_eq!(phase(&test_env), "paused");
+    assert_eq!(run_status(&test_env), "paused");
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(
@@ -82,7 +82,7 @@ fn a_run_without_an_engine_can_be_paused_and_resumed() {
     let paused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(paused.code, 0, "{}", paused.transcript());
     assert!(!agent.has_ended(), "agents work on");
-    assert_eq!(phase(&test_env), "paused");
+    assert_eq!(run_status(&test_env), "paused");
     gate.open();
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
@@ -110,7 +110,7 @@ fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
     assert_eq!(test_env.journal("trial").len(), revisions, "a refusal to a person leaves no entry");
 }
 
-/// A run that ended with two failed steps.
+/// Makes a run that ended with two failed steps.
 fn two_failed() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a", "d: b"]);
@@ -211,7 +211,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
         "twice is like once"
     );
     test_env.agent_log().wait_for_start("c#1.1");
-    // It is not queued when its own needs are done.
+    // The skipped step is not queued when its needs are done.
     gate.open();
     running.wait_until_it_says("a#1.1 finished");
     c_gate.open();
@@ -265,20 +265,20 @@ fn a_running_or_succeeded_step_cannot_be_skipped() {
     assert_eq!(running.wait().code, 0);
 }
 
-/// Commands that agents may not use, and ways to hide the mark.
-const TRIES: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$shared/callboard" "$@" 2>>"$shared/said"; echo $? >>"$shared/codes"; done; done; hand_in COMPLETED "did a""#;
+/// An agent that tries each control command twice: with and without the variables that mark it as part of an attempt.
+const TRIES_CONTROL_COMMANDS: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$shared/callboard" "$@" 2>>"$shared/said"; echo $? >>"$shared/codes"; done; done; hand_in COMPLETED "did a""#;
 
 #[test]
 fn agents_cannot_control_their_own_run() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&[TRIES]);
+    test_env.plan(&[TRIES_CONTROL_COMMANDS]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let codes = fs::read_to_string(test_env.shared_dir().join("codes")).unwrap();
-    let said = fs::read_to_string(test_env.shared_dir().join("said")).unwrap();
-    assert_eq!(codes.lines().collect::<Vec<_>>(), ["3"; 10], "{said}");
-    assert_eq!(said.matches("from inside attempt `a#1.1`").count(), 10, "{said}");
+    let stderr = fs::read_to_string(test_env.shared_dir().join("said")).unwrap();
+    assert_eq!(codes.lines().collect::<Vec<_>>(), ["3"; 10], "{stderr}");
+    assert_eq!(stderr.matches("from inside attempt `a#1.1`").count(), 10, "{stderr}");
     let refused: Vec<_> = test_env
         .journal("trial")
         .into_iter()
@@ -295,7 +295,7 @@ fn agents_cannot_control_their_own_run() {
 fn a_dead_agents_orphan_cannot_control_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    // Its parents are gone, but its environment still carries the mark.
+    // The process has a session of its own, but its environment still has the variables of the attempt.
     test_env.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert_eq!(test_env.wait_for_text("code").trim(), "3");
@@ -376,7 +376,7 @@ fn skipping_all_remaining_steps_without_an_engine_succeeds() {
     let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
     assert_eq!(status(&test_env.document("trial"), "b"), "SKIPPED");
-    assert_eq!(phase(&test_env), "succeeded");
+    assert_eq!(run_status(&test_env), "succeeded");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
 }
 

@@ -1,4 +1,4 @@
-//! `kill -9` at known moments. `torture.rs` does it at random ones.
+//! `kill -9` of engines, shims and agents at chosen moments. `torture.rs` does it at random ones.
 
 use insta::assert_snapshot;
 use testkit::{ProcessHandle, ViewReader};
@@ -81,11 +81,11 @@ fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
     test_env.plan(&["a * grandchild gate"]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
-    let left = test_env.agent_log().wait_for_grandchild("a#1.1");
-    let left = ProcessHandle::of(left).expect("it lives in a session of its own");
+    let grandchild = test_env.agent_log().wait_for_grandchild("a#1.1");
+    let grandchild = ProcessHandle::of(grandchild).expect("it lives in a session of its own");
     ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
     test_env.agent_log().wait_for_start("a#1.2");
-    assert!(left.has_ended());
+    assert!(grandchild.has_ended());
     gate.open();
     assert_eq!(running.wait().code, 0);
     test_env.expect_no_orphans();
@@ -98,19 +98,19 @@ fn a_process_that_keeps_calling_exec_is_found() {
     test_env.plan(&["a * restless gate"]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
-    let mut left = Vec::new();
+    let mut grandchildren = Vec::new();
     for number in 1..=5 {
         let pid = test_env.agent_log().wait_for_grandchild(&format!("a#1.{number}"));
-        left.extend(ProcessHandle::of(pid));
+        grandchildren.extend(ProcessHandle::of(pid));
         ProcessHandle::shim(&test_env.attempt("trial", "a", &format!("1.{number}")))
             .expect("its shim lives")
             .kill();
     }
     gate.open();
     assert_eq!(running.wait().code, 0);
-    let alive: Vec<_> = left.iter().filter(|left| !left.has_ended()).collect();
-    alive.iter().for_each(|left| left.kill());
-    assert_eq!((left.len(), alive.len()), (5, 0), "left behind: {alive:?}");
+    let alive: Vec<_> = grandchildren.iter().filter(|grandchild| !grandchild.has_ended()).collect();
+    alive.iter().for_each(|grandchild| grandchild.kill());
+    assert_eq!((grandchildren.len(), alive.len()), (5, 0), "left behind: {alive:?}");
 }
 
 #[test]

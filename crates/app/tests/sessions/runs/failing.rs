@@ -1,4 +1,4 @@
-//! Failed attempts and what becomes of the run.
+//! Failed attempts, and how the run continues or fails.
 
 use insta::assert_snapshot;
 
@@ -83,7 +83,7 @@ fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
 fn missing_binary_ends_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    // The program exists when the run starts; what it needs does not.
+    // The script exists when the run starts; its interpreter does not.
     test_env.write_program("agent.sh", "#!/nowhere/sh\n");
     let session =
         test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", "./agent.sh"]).run();
@@ -153,9 +153,9 @@ fn an_agent_that_ignores_term_is_killed() {
     test_env.expect_no_orphans();
 }
 
-/// Returns the error of a first attempt with this behaviour; the second one succeeds.
+/// Returns the error of the first attempt, whose agent has this behaviour; the second one succeeds.
 #[track_caller]
-fn reason(behaviour: &str) -> String {
+fn first_error(behaviour: &str) -> String {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&[&format!("a 1 {behaviour}")]);
@@ -168,25 +168,25 @@ fn reason(behaviour: &str) -> String {
 
 #[test]
 fn a_report_that_is_not_json_costs_an_attempt() {
-    assert_snapshot!(reason("garbage"), @"Agent process exited with code 0 and its report was refused: the report file: it is not JSON: EOF while parsing a value at line 1, column 12");
+    assert_snapshot!(first_error("garbage"), @"Agent process exited with code 0 and its report was refused: the report file: it is not JSON: EOF while parsing a value at line 1, column 12");
 }
 
 #[test]
 fn a_report_with_the_ids_of_another_costs_an_attempt() {
-    assert_snapshot!(reason("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, expected `a`");
+    assert_snapshot!(first_error("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, expected `a`");
 }
 
 #[test]
 fn a_report_copied_from_the_instructions_costs_an_attempt() {
-    assert_snapshot!(reason("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still contains `<one sentence about what you did>` from the instructions");
+    assert_snapshot!(first_error("left-over"), @"Agent process exited with code 0 and its report was refused: the report file: the field `logs` still contains `<one sentence about what you did>` from the instructions");
 }
 
 #[test]
 fn two_contradictory_reports_cost_an_attempt() {
-    assert_snapshot!(reason("contradict"), @"Agent process exited with code 0 and its report was refused: contradictory: the report file says COMPLETED, the report between the markers says FAILED");
+    assert_snapshot!(first_error("contradict"), @"Agent process exited with code 0 and its report was refused: contradictory: the report file says COMPLETED, the report between the markers says FAILED");
 }
 
 #[test]
 fn an_agent_without_a_report_costs_an_attempt_even_if_it_exits_with_0() {
-    assert_snapshot!(reason("exit 0"), @"Agent process exited with code 0 without a report: a gives up");
+    assert_snapshot!(first_error("exit 0"), @"Agent process exited with code 0 without a report: a gives up");
 }

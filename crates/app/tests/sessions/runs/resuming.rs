@@ -39,13 +39,13 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&["a * hang"]);
-    let mut agent_log = 0;
+    let mut started = 0;
     let mut interrupt = |run: &str| {
         let running = test_env.run_named(run).start();
         testkit::until(&test_env.shared_dir(), "another begin", || {
-            (test_env.agent_log().started().len() > agent_log).then_some(())
+            (test_env.agent_log().started().len() > started).then_some(())
         });
-        agent_log = test_env.agent_log().started().len();
+        started = test_env.agent_log().started().len();
         running.interrupt();
         assert_eq!(running.wait().code, 130);
     };
@@ -173,7 +173,7 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
 }
 
 #[test]
-fn resume_json_reports_why_there_are_no_events() {
+fn run_and_resume_report_errors_as_json_events() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     let session = test_env.callboard(&["run", "wf.yaml", "--json"]).run();

@@ -5,8 +5,8 @@ use testkit::TestEnv;
 
 use crate::sessions::{last_error, status, test_env};
 
-/// A run with one agent that hangs at its first attempt.
-fn hanging(behaviour: &str) -> TestEnv {
+/// Makes a workflow of two steps. `behaviour` is a line of the scripted agent's plan, under which step `a` hangs.
+fn with_hanging_agent(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&[behaviour]);
@@ -15,7 +15,7 @@ fn hanging(behaviour: &str) -> TestEnv {
 
 #[test]
 fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
@@ -44,7 +44,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
 
 #[test]
 fn ctrl_c_twice_kills_agents_that_do_not_listen() {
-    let test_env = hanging("a * stubborn");
+    let test_env = with_hanging_agent("a * stubborn");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
@@ -68,7 +68,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
 
 #[test]
 fn sigterm_is_like_the_first_ctrl_c() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.terminate();
@@ -79,7 +79,7 @@ fn sigterm_is_like_the_first_ctrl_c() {
 
 #[test]
 fn stop_waits_until_no_agent_is_left() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["stop", "trial"]).run().transcript(), @"
@@ -111,7 +111,7 @@ fn stop_waits_until_no_agent_is_left() {
 
 #[test]
 fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
@@ -123,7 +123,7 @@ fn a_run_stopped_by_its_engine_is_not_stopped_twice() {
 
 #[test]
 fn stop_without_an_engine_ends_the_agents() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -139,7 +139,7 @@ fn stop_without_an_engine_ends_the_agents() {
 
 #[test]
 fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
-    let test_env = hanging("a * hang");
+    let test_env = with_hanging_agent("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);

@@ -68,9 +68,9 @@ fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     gate.open();
     assert_eq!(running.wait().code, 0);
     let order = test_env.agent_log().order();
-    let place = |line: &str| order.iter().position(|found| found == line).unwrap();
-    assert!(place("begin a#1.1") < 2 && place("begin b#1.1") < 2, "{order:?}");
-    assert!(place("begin c#1.1") > 2, "it waits for a place: {order:?}");
+    let index_of = |line: &str| order.iter().position(|found| found == line).unwrap();
+    assert!(index_of("begin a#1.1") < 2 && index_of("begin b#1.1") < 2, "{order:?}");
+    assert!(index_of("begin c#1.1") > 2, "it waits for a place: {order:?}");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn a_repository_path_may_have_spaces_and_quotes() {
     test_env.plan(&["build * tell"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let told = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
-    assert!(told.contains(&format!("--repo\n{}\n", test_env.repo().display())), "{told}");
+    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    assert!(arguments.contains(&format!("--repo\n{}\n", test_env.repo().display())), "{arguments}");
     assert_eq!(test_env.document("trial")["repo_dir"], json!(test_env.repo()));
 }
 
@@ -105,8 +105,8 @@ fn outside_git_the_store_lies_in_the_directory() {
     }
     let session = test_env.run(&[]).current_dir(&plain).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let kept = if testkit::on_nats() { "nats" } else { "callboard.db" };
-    assert!(plain.join(".callboard").join(kept).exists());
+    let store_file = if testkit::on_nats() { "nats" } else { "callboard.db" };
+    assert!(plain.join(".callboard").join(store_file).exists());
     assert!(plain.join(".agents/runs/trial/run_state.json").is_file());
 }
 
@@ -134,8 +134,8 @@ fn fifty_steps_in_sequence() {
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.starts_with("run `trial` succeeded: 50 of 50 steps done"), "{}", session.stdout);
-    let begun: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
-    assert_eq!(test_env.agent_log().started(), begun);
+    let expected: Vec<_> = (0..50).map(|i| format!("s{i}#1.1")).collect();
+    assert_eq!(test_env.agent_log().started(), expected);
     reader.expect_whole_views();
 }
 

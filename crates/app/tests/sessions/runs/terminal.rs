@@ -66,7 +66,7 @@ END
     );
     let agent = agent.to_str().unwrap();
     let run = ["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1", "--wrapper", agent];
-    let look: [&[&str]; 7] = [
+    let inspecting: [&[&str]; 7] = [
         &["show", "trial"],
         &["log", "trial"],
         &["log", "trial", "--full"],
@@ -75,11 +75,11 @@ END
         &["prompt", "trial", "a"],
         &["graph", "trial"],
     ];
-    for arguments in std::iter::once(run.as_slice()).chain(look) {
+    for arguments in std::iter::once(run.as_slice()).chain(inspecting) {
         let Some(call) = test_env.callboard(arguments).on_terminal() else { return };
         let shown = call.run();
-        for steering in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{202e}"] {
-            assert!(!shown.stdout.contains(steering), "{arguments:?} {steering:?}: {:?}", shown.stdout);
+        for sequence in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{202e}"] {
+            assert!(!shown.stdout.contains(sequence), "{arguments:?} {sequence:?}: {:?}", shown.stdout);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Files are views: the store is the truth.
+//! View files are written from the store; edits of them are quarantined.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use protocol::steps::Definition;
 use runner::{Clock, EngineExit, Notice};
 use testkit::harness;
 
-use crate::faults::engine_config::Stand;
+use crate::faults::engine_config::InProcessRun;
 use crate::sessions::{status, test_env};
 
 #[test]
@@ -36,9 +36,10 @@ fn an_edited_view_is_quarantined_and_rewritten() {
     [exit 0]
     ");
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
-    let kept: Vec<_> = fs::read_dir(test_env.store().join("quarantine/trial")).unwrap().flatten().collect();
-    assert_eq!(kept.len(), 1);
-    assert_eq!(fs::read_to_string(kept[0].path()).unwrap(), "mine now");
+    let quarantined: Vec<_> =
+        fs::read_dir(test_env.store().join("quarantine/trial")).unwrap().flatten().collect();
+    assert_eq!(quarantined.len(), 1);
+    assert_eq!(fs::read_to_string(quarantined[0].path()).unwrap(), "mine now");
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn a_deleted_view_is_rewritten() {
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
-/// An engine can be killed between its last commit and the last view, and a finished run gets no other engine.
+/// An engine can be killed after its last commit and before it writes the view. A finished run gets no other engine.
 #[test]
 fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     let test_env = test_env();
@@ -84,9 +85,10 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
-/// The format names these snapshots. The engine writes them whatever the pace of the view. A reader in another process can be
-/// scheduled too late for one, so this one reads in the engine's own thread, after each commit and before its views: a snapshot
-/// that it sees was in the file from the commit before, as the only one, for every reader that inotify wakes in time.
+/// The format of `run_state.json` promises readers these three snapshots, so the engine writes each of them, however
+/// often it writes the view. A reader in another process can be scheduled too late for one. This test reads in the
+/// engine's own thread, after each commit and before the view of that commit is written: it sees the view of the commit
+/// before.
 #[tokio::test]
 async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
     let test_env = test_env();
@@ -95,18 +97,18 @@ async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
     let [code, review] = &mut source.workflow.steps[..] else { panic!("two steps") };
     review.needs = vec![code.id.clone()];
     review.loop_back_to = Some(code.id.clone());
-    let stand = Stand::open_workflow(&test_env, Clock::system(), &Definition::from(source)).await;
+    let run = InProcessRun::open_workflow(&test_env, Clock::system(), &Definition::from(source)).await;
     let (view, mut seen) = (test_env.view("trial"), Vec::new());
     let read = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
             let document: serde_json::Value = serde_json::from_slice(&fs::read(&view).unwrap()).unwrap();
             let [code, review] = ["code", "review"].map(|step| status(&document, step).to_owned());
-            let last = &document["steps"]["review"];
-            let error = last["last_error"].as_str().map(str::to_owned);
-            seen.push((code, review, last["iteration_count"].as_u64().unwrap(), error));
+            let gate = &document["steps"]["review"];
+            let error = gate["last_error"].as_str().map(str::to_owned);
+            seen.push((code, review, gate["iteration_count"].as_u64().unwrap(), error));
         }
     };
-    assert_eq!(stand.play(read).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
+    assert_eq!(run.drive(read).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     let both = |status: &str, iteration: u64, error: Option<&str>| {
         (status.to_owned(), status.to_owned(), iteration, error.map(str::to_owned))
     };

@@ -17,20 +17,21 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [review]}
 ";
 
-fn with(workflow: &str) -> TestEnv {
+fn with_workflow(workflow: &str) -> TestEnv {
     let test_env = test_env();
     test_env.write("wf.yaml", workflow);
     test_env
 }
 
-fn started(test_env: &TestEnv) -> Running<'_> {
+/// Starts the run, and waits until the review waits for a person.
+fn start_until_question(test_env: &TestEnv) -> Running<'_> {
     let engine = test_env.run(&[]).start();
-    waiting(test_env, 0);
+    wait_for_question(test_env, 0);
     engine
 }
 
-/// Waits until the review waits for a person, after so many loop-backs.
-fn waiting(test_env: &TestEnv, loop_backs: u32) -> Value {
+/// Waits until the review waits for a person, after this number of loop-backs. Returns the view.
+fn wait_for_question(test_env: &TestEnv, loop_backs: u32) -> Value {
     test_env.wait_for_view("trial", "it asks", |view| {
         status(view, "review") == "WAITING_ON_HUMAN"
             && view["steps"]["review"]["iteration_count"] == loop_backs
@@ -43,9 +44,9 @@ fn answer_path(view: &Value) -> PathBuf {
 
 #[test]
 fn the_agent_works_first_and_then_a_person_approves() {
-    let test_env = with(WORKFLOW);
-    let engine = started(&test_env);
-    let view = waiting(&test_env, 0);
+    let test_env = with_workflow(WORKFLOW);
+    let engine = start_until_question(&test_env);
+    let view = wait_for_question(&test_env, 0);
     assert_eq!(view["steps"].as_object().unwrap().len(), 3, "no other step is shown: {view:#}");
     assert_eq!(view["steps"]["review"]["artifacts"], json!(["made/review.txt"]));
     assert!(answer_path(&view).ends_with("manual_inputs/trial__review.json"), "{view:#}");
@@ -62,36 +63,37 @@ fn the_agent_works_first_and_then_a_person_approves() {
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "ship#1.1"]);
 }
 
-/// The seed's events 6 and 7: the answer makes the step `RUNNING`, and then it is `COMPLETED`.
+/// Events 6 and 7 of the specification: the answer makes the step `RUNNING`, and then it is `COMPLETED`.
 #[test]
 fn an_answered_step_runs_before_it_is_completed() {
-    let test_env = with(WORKFLOW);
-    let engine = started(&test_env);
-    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": true, "text": "looks good"}"#).unwrap();
+    let test_env = with_workflow(WORKFLOW);
+    let engine = start_until_question(&test_env);
+    fs::write(answer_path(&wait_for_question(&test_env, 0)), r#"{"approved": true, "text": "looks good"}"#)
+        .unwrap();
     assert_eq!(engine.wait().code, 0);
     let revisions = test_env.callboard(&["show", "trial", "--json"]).run().json()["newest"].as_u64().unwrap();
-    let shown: Vec<_> = (1..=revisions)
+    let statuses: Vec<_> = (1..=revisions)
         .map(|revision| {
             let at =
                 test_env.callboard(&["show", "trial", "--json", "--at", &revision.to_string()]).run().json();
             at["document"]["steps"]["review"]["status"].as_str().unwrap_or("?").to_owned()
         })
         .collect();
-    let mut distinct = shown.clone();
+    let mut distinct = statuses.clone();
     distinct.dedup();
-    assert_eq!(distinct, ["PENDING", "RUNNING", "WAITING_ON_HUMAN", "RUNNING", "COMPLETED"], "{shown:?}");
+    assert_eq!(distinct, ["PENDING", "RUNNING", "WAITING_ON_HUMAN", "RUNNING", "COMPLETED"], "{statuses:?}");
 }
 
 #[test]
 fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     test_env.plan(&[
         "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$shared/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$shared/file\"; hand_in COMPLETED shipped",
     ]);
-    let engine = started(&test_env);
-    let path = answer_path(&waiting(&test_env, 0));
+    let engine = start_until_question(&test_env);
+    let path = answer_path(&wait_for_question(&test_env, 0));
     fs::write(&path, r#"{"approved": false, "reason": "the tests are missing"}"#).unwrap();
-    let view = waiting(&test_env, 1);
+    let view = wait_for_question(&test_env, 1);
     assert!(!path.exists(), "an answer is taken once");
     assert_eq!(view["steps"]["code"]["iteration_count"], 1);
     let prompt = test_env.callboard(&["prompt", "trial", "code"]).run();
@@ -110,10 +112,10 @@ fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
     );
 }
 
-/// Scenario of the original: a truncated file that says "approved: false" released the step.
+/// A scenario in which the original tool failed: a truncated file with `approved: false` approved the step.
 #[test]
 fn malformed_answer_file_does_not_approve() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     let first = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(first.code, 4, "{}", first.transcript());
     let path = answer_path(&test_env.document("trial"));
@@ -137,9 +139,10 @@ fn malformed_answer_file_does_not_approve() {
 
 #[test]
 fn a_rejection_without_a_loop_back_fails_the_step_and_a_retry_starts_the_agent_again() {
-    let test_env = with(&WORKFLOW.replace(", loop_back_to: code", ""));
-    let engine = started(&test_env);
-    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": false, "reason": "too dark"}"#).unwrap();
+    let test_env = with_workflow(&WORKFLOW.replace(", loop_back_to: code", ""));
+    let engine = start_until_question(&test_env);
+    fs::write(answer_path(&wait_for_question(&test_env, 0)), r#"{"approved": false, "reason": "too dark"}"#)
+        .unwrap();
     assert_eq!(engine.wait().code, 1);
     let view = test_env.document("trial");
     assert_eq!(status(&view, "review"), "FAILED");
@@ -153,7 +156,7 @@ fn a_rejection_without_a_loop_back_fails_the_step_and_a_retry_starts_the_agent_a
 
 #[test]
 fn no_pause_skips_the_wait_and_says_so() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     let session = test_env.run(&["--no-pause", "--pause-for-human-input"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(
@@ -164,10 +167,10 @@ fn no_pause_skips_the_wait_and_says_so() {
     assert!(session.stderr.contains("`--pause-for-human-input` has no effect"), "{}", session.transcript());
 }
 
-/// An agent that wrote the answer file approved its own work.
+/// Otherwise an agent that writes the answer file would approve its own work.
 #[test]
 fn a_file_that_is_there_before_the_question_is_no_answer() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/trial__review.2.json"#;
     test_env.plan(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
     let session = test_env.run(&["--exit-when-waiting"]).run();
@@ -183,7 +186,7 @@ fn a_file_that_is_there_before_the_question_is_no_answer() {
 
 #[test]
 fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     test_env.plan(&[
         r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; hand_in COMPLETED coded"#,
     ]);
@@ -201,10 +204,10 @@ fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
 
 #[test]
 fn a_step_of_a_person_takes_the_answer_file_too() {
-    let test_env = with(
+    let test_env = with_workflow(
         "name: trial\nsteps:\n  - {id: review, agent: person}\n  - {id: ship, agent: coder, prompt: task.md, needs: [review]}\n",
     );
-    let engine = started(&test_env);
-    fs::write(answer_path(&waiting(&test_env, 0)), r#"{"approved": true}"#).unwrap();
+    let engine = start_until_question(&test_env);
+    fs::write(answer_path(&wait_for_question(&test_env, 0)), r#"{"approved": true}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
 }

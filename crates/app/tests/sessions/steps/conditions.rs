@@ -14,14 +14,14 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [code], gates: [ci.tests, legal]}
 ";
 
-fn with(workflow: &str) -> TestEnv {
+fn with_workflow(workflow: &str) -> TestEnv {
     let test_env = test_env();
     test_env.write("wf.yaml", workflow);
     test_env
 }
 
 /// Starts the run and waits until `ship` waits for its conditions.
-fn started(test_env: &TestEnv) -> Running<'_> {
+fn start_until_ship_waits(test_env: &TestEnv) -> Running<'_> {
     let engine = test_env.run(&["--gate-state-file", "gates.json"]).start();
     test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
     engine
@@ -29,8 +29,8 @@ fn started(test_env: &TestEnv) -> Running<'_> {
 
 #[test]
 fn a_step_starts_when_all_its_conditions_hold() {
-    let test_env = with(WORKFLOW);
-    let engine = started(&test_env);
+    let test_env = with_workflow(WORKFLOW);
+    let engine = start_until_ship_waits(&test_env);
     test_env.write("gates.json", r#"{"ci.tests": true}"#);
     let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     let question = inbox[0]["question"].as_str().unwrap();
@@ -59,7 +59,7 @@ fn a_step_starts_when_all_its_conditions_hold() {
 
 #[test]
 fn a_condition_that_is_not_a_boolean_is_refused_with_a_note() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     test_env.write("gates.json", r#"{"ci.tests": true, "legal": "true"}"#);
     let session = test_env.run(&["--gate-state-file", "gates.json", "--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
@@ -85,7 +85,7 @@ fn a_condition_that_is_not_a_boolean_is_refused_with_a_note() {
 
 #[test]
 fn without_the_flag_conditions_count_as_true_with_a_note() {
-    let test_env = with(WORKFLOW);
+    let test_env = with_workflow(WORKFLOW);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(
@@ -95,10 +95,10 @@ fn without_the_flag_conditions_count_as_true_with_a_note() {
     );
 }
 
-/// Scenario of the original: its guide writes `- ci.tests: passed`, and a run with it crashed.
+/// A scenario in which the original tool failed: its guide writes `- ci.tests: passed`, and a run with it crashed.
 #[test]
 fn mapping_style_gate_accepted_or_refused_cleanly() {
-    let test_env = with(&WORKFLOW.replace("[ci.tests, legal]", "[{ci.tests: passed}]"));
+    let test_env = with_workflow(&WORKFLOW.replace("[ci.tests, legal]", "[{ci.tests: passed}]"));
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(session.stderr.contains("wf.yaml:4:"), "{}", session.transcript());

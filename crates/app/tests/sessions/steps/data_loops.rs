@@ -5,16 +5,16 @@ use testkit::TestEnv;
 
 use crate::sessions::{last_error, status, test_env};
 
-fn with(steps: &[&str]) -> TestEnv {
+fn with_steps(steps: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow_of(steps);
     test_env
 }
 
-/// Scenario of the original: items y and z ran at the same time, and after the next step had started.
+/// A scenario in which the original tool failed: items two and three ran at once, after the next step had started.
 #[test]
 fn three_item_data_loop_strictly_one_by_one() {
-    let test_env = with(&[
+    let test_env = with_steps(&[
         "id: plan",
         "id: code, needs: [plan], loop: {items_from_step: plan, item_var: story, index_var: story_index}",
         "id: ship, needs: [code]",
@@ -49,10 +49,10 @@ fn three_item_data_loop_strictly_one_by_one() {
     assert!(prompt.stdout.contains("## Item 2 of 3"), "{}", prompt.transcript());
 }
 
-/// The file that the scripted agent makes was not JSON.
+/// This failed because the artifact of the built-in scripted agent was not JSON.
 #[test]
 fn a_rehearsal_without_a_script_runs_a_data_loop() {
-    let test_env = with(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
+    let test_env = with_steps(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
     let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let shown = test_env.callboard(&["ls"]).run();
@@ -61,11 +61,11 @@ fn a_rehearsal_without_a_script_runs_a_data_loop() {
 
 #[test]
 fn an_empty_list_completes_the_step_and_an_unusable_source_fails_it() {
-    let test_env = with(&["id: code, loop: {items: []}", "id: ship, needs: [code]"]);
+    let test_env = with_steps(&["id: code, loop: {items: []}", "id: ship, needs: [code]"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["ship#1.1"]);
-    let test_env = with(&["id: code, loop: {items_from_artifact: list.json}"]);
+    let test_env = with_steps(&["id: code, loop: {items_from_artifact: list.json}"]);
     test_env.write("list.json", "{\"stories\": []}");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -75,7 +75,7 @@ fn an_empty_list_completes_the_step_and_an_unusable_source_fails_it() {
 
 #[test]
 fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
-    let test_env = with(&[
+    let test_env = with_steps(&[
         "id: code, loop: {items: [a, b]}",
         "id: review, needs: [code], loop_back_to: code, loop: {with: code}",
         "id: ship, needs: [review]",
@@ -101,7 +101,7 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
 
 #[test]
 fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
-    let test_env = with(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
+    let test_env = with_steps(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
     let mut gate = test_env.gate("gate");
     test_env.plan(&["code.1 * wait gate"]);
     let running = test_env.run(&["--jobs", "4"]).start();
@@ -114,16 +114,16 @@ fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
     assert_eq!(started.len(), 3, "{started:?}");
 }
 
-/// Items were matched by their number, although nothing says that the loops belong together.
+/// Items of two loops were once matched by their number, although only `with` pairs two loops.
 #[test]
 fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
-    let test_env = with(&[
+    let test_env = with_steps(&[
         "id: code, loop: {items: [a, b]}",
         "id: review, needs: [code], loop: {with: code}",
         "id: other, needs: [code], loop: {items: [x, y]}",
     ]);
-    let deps = "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; hand_in COMPLETED did";
-    test_env.plan(&[&format!("review.2 * {deps}"), &format!("other.2 * {deps}")]);
+    let saves_dependencies = "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; hand_in COMPLETED did";
+    test_env.plan(&[&format!("review.2 * {saves_dependencies}"), &format!("other.2 * {saves_dependencies}")]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let dependencies = |item: &str| {

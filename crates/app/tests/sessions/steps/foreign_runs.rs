@@ -16,8 +16,8 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [approval]}
 ";
 
-/// A step as the other program stores it.
-fn step(status: &str, more: &Value) -> Value {
+/// Returns a step as the other program stores it, with these fields changed.
+fn step(status: &str, changes: &Value) -> Value {
     let mut step = json!({
         "status": status, "attempts": 1, "iteration_count": 0, "report_path": null,
         "started_at": "2025-01-15T14:30:05Z", "ended_at": null, "last_error": null,
@@ -25,12 +25,12 @@ fn step(status: &str, more: &Value) -> Value {
         "notified_failure": false, "notified_human_input": false, "loop_index": 0, "loop_items": null,
         "loop_completed": false,
     });
-    step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    step.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     step
 }
 
-/// A run of the other program that waits for a person, with its workflow.
-fn foreign() -> (TestEnv, Value) {
+/// Makes the files of a run of the other program that waits for a person, with its workflow. Returns the document.
+fn foreign_run() -> (TestEnv, Value) {
     let test_env = test_env();
     test_env.write("workflows/delivery.yaml", WORKFLOW);
     test_env.write("workflows/other.yaml", &WORKFLOW.replace("delivery", "other"));
@@ -63,9 +63,9 @@ fn import(test_env: &TestEnv) -> testkit::Session {
 
 #[test]
 fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
-    let (test_env, document) = foreign();
-    let looked = test_env.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
-    assert!(looked.stderr.contains("would import"), "{}", looked.transcript());
+    let (test_env, document) = foreign_run();
+    let dry_run = test_env.callboard(&["import", ".agents/runs/f8c1a491", "--dry-run"]).run();
+    assert!(dry_run.stderr.contains("would import"), "{}", dry_run.transcript());
     let unknown = test_env.callboard(&["run", "workflows/delivery.yaml", "--start-at-step", "coding"]).run();
     assert!(
         unknown.stderr.contains("run `callboard import .agents/runs/f8c1a491` first"),
@@ -96,7 +96,7 @@ fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
 
 #[test]
 fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
-    let (test_env, _) = foreign();
+    let (test_env, _) = foreign_run();
     let view = test_env.view("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     let torn = &text[..text.find("\"approval\": {").unwrap() + 200];
@@ -120,7 +120,7 @@ fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
 
 #[test]
 fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
-    let (test_env, _) = foreign();
+    let (test_env, _) = foreign_run();
     let view = test_env.view("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     fs::write(&view, &text[..text.find("\"code\": {").unwrap() + 50]).unwrap();
@@ -131,8 +131,8 @@ fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
     test_env.write(".agents/runs/f8c1a491/reports/f8c1a491__code.json", &report.to_string());
     let imported = import(&test_env);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
-    for said in ["taken from its report: `code`", "as in a new run: step `approval`, step `ship`"] {
-        assert!(imported.stderr.contains(said), "{}", imported.transcript());
+    for expected in ["taken from its report: `code`", "as in a new run: step `approval`, step `ship`"] {
+        assert!(imported.stderr.contains(expected), "{}", imported.transcript());
     }
     let code = &test_env.document("f8c1a491")["steps"]["code"];
     assert_eq!((&code["status"], &code["artifacts"]), (&json!("COMPLETED"), &json!(["src/lamp.rs"])));
@@ -140,20 +140,20 @@ fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
 
 #[test]
 fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
-    let (test_env, _) = foreign();
+    let (test_env, _) = foreign_run();
     fs::write(test_env.view("f8c1a491"), "").unwrap();
     let refused = import(&test_env);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("several workflows fit the run"), "{}", refused.transcript());
-    let flags = ["import", ".agents/runs/f8c1a491", "--workflow", "workflows/delivery.yaml"];
-    let imported = test_env.callboard(&flags).run();
+    let arguments = ["import", ".agents/runs/f8c1a491", "--workflow", "workflows/delivery.yaml"];
+    let imported = test_env.callboard(&arguments).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("lost and set as in a new run: `run_id`"), "{}", imported.transcript());
 }
 
 #[test]
 fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
-    let (test_env, mut document) = foreign();
+    let (test_env, mut document) = foreign_run();
     document["steps"]["approval"] = step("PENDING", &json!({"attempts": 0, "started_at": null}));
     document["steps"]["code"] = step("RUNNING", &json!({}));
     test_env.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
@@ -172,7 +172,7 @@ fn a_running_step_starts_again_and_a_directory_without_a_run_is_refused() {
 
 #[test]
 fn a_run_with_an_invalid_id_is_imported_under_the_name_that_the_hint_asks_for() {
-    let (test_env, mut document) = foreign();
+    let (test_env, mut document) = foreign_run();
     document["run_id"] = "a run/of mine".into();
     test_env.write(".agents/runs/f8c1a491/run_state.json", &document.to_string());
     let refused = import(&test_env);

@@ -20,7 +20,7 @@ fn worktree(test_env: &TestEnv) -> PathBuf {
     test_env.repo().join(".agents/worktrees/agents__run-trial")
 }
 
-/// Scenario of the original: it deleted the branch of a successful run.
+/// A scenario in which the original tool failed: it deleted the branch of a successful run.
 #[test]
 fn success_keeps_unpushed_commits() {
     let test_env = repository();

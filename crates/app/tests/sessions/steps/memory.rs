@@ -6,6 +6,7 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
+/// Makes a workflow whose agents report one valid and one invalid memory update.
 fn with_updates() -> TestEnv {
     let test_env = test_env();
     test_env.workflow_of(&["id: code", "id: docs, needs: [code]"]);
@@ -29,7 +30,7 @@ fn memory_updates_are_added_once_and_worthless_ones_refused() {
 }
 
 #[test]
-fn without_the_flag_a_note_says_that_they_were_not_applied() {
+fn without_the_flag_a_note_says_that_memory_updates_were_not_applied() {
     let test_env = with_updates();
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -42,9 +43,9 @@ fn without_the_flag_a_note_says_that_they_were_not_applied() {
 }
 
 #[test]
-fn in_a_worktree_they_are_committed() {
+fn in_a_worktree_memory_updates_are_committed() {
     let test_env = with_updates();
-    // No later step commits what the engine has left.
+    // One step only: a later step would commit a file that the engine left uncommitted.
     test_env.workflow_of(&["id: code"]);
     let session = test_env.run(&["--memory", "--git-worktree"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -1,4 +1,4 @@
-//! The grammar of workflows, and what the original tool of the format promises.
+//! What the keys of a workflow file and the flags of `run` do, as the original tool of the format promises it.
 
 mod approving;
 mod conditions;

@@ -14,7 +14,7 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [approve]}
 ";
 
-/// The same with a loop-back to `code`.
+/// `code`, then the approval of a person, whose rejection loops back to `code`, then `ship`.
 const GATE: &str = "\
 name: trial
 steps:
@@ -23,32 +23,34 @@ steps:
   - {id: ship, agent: coder, prompt: task.md, needs: [approve]}
 ";
 
-fn with(workflow: &str) -> TestEnv {
+fn with_workflow(workflow: &str) -> TestEnv {
     let test_env = test_env();
     test_env.write("wf.yaml", workflow);
     test_env.write("ask.md", "Is it good enough to ship?\n");
     test_env
 }
 
-/// Waits until the run asks, with its engine alive.
+/// Waits until the step `approve` waits for a person. Returns the view.
 fn wait_for_question(test_env: &TestEnv) -> Value {
     test_env.wait_for_view("trial", "it asks", |view| status(view, "approve") == "WAITING_ON_HUMAN")
 }
 
-fn started(test_env: &TestEnv) -> Running<'_> {
+/// Starts the run, and waits until it asks.
+fn start_until_question(test_env: &TestEnv) -> Running<'_> {
     let engine = test_env.run(&[]).start();
     wait_for_question(test_env);
     engine
 }
 
-fn answers(test_env: &TestEnv, arguments: &[&str]) -> Session {
+/// Runs `callboard answer`.
+fn answer(test_env: &TestEnv, arguments: &[&str]) -> Session {
     test_env.callboard(&[&["answer"], arguments].concat()).run()
 }
 
 #[test]
-fn a_person_approves_and_the_run_goes_on() {
-    let test_env = with(APPROVAL);
-    let engine = started(&test_env);
+fn a_person_approves_and_the_run_continues() {
+    let test_env = with_workflow(APPROVAL);
+    let engine = start_until_question(&test_env);
     let view = test_env.document("trial");
     assert_eq!(status(&view, "ship"), "PENDING");
     assert!(view["steps"]["approve"]["manual_input_path"].as_str().is_some(), "{view:#}");
@@ -64,7 +66,7 @@ fn a_person_approves_and_the_run_goes_on() {
       `callboard answer trial/approve#1 reject --reason WHY`
     [exit 0]
     ");
-    let answered = answers(&test_env, &["trial/approve#1", "approve"]);
+    let answered = answer(&test_env, &["trial/approve#1", "approve"]);
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
@@ -84,7 +86,7 @@ fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
     let workflow = std::fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     test_env.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
     test_env.plan(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
-    let engine = started(&test_env);
+    let engine = start_until_question(&test_env);
     let inbox = test_env.callboard(&["inbox"]).run();
     insta::assert_snapshot!(inbox.transcript(), @"
     $ callboard inbox
@@ -107,15 +109,15 @@ fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
     });
     assert_eq!(listed[0]["changes"], changes, "{listed:#}");
     assert!(test_env.git(&["diff", "main...callboard/trial"]).contains("+3"));
-    assert_eq!(answers(&test_env, &["trial/approve#1", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve#1", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_rejection_loops_back_with_the_reason() {
-    let test_env = with(GATE);
-    let engine = started(&test_env);
-    let rejected = answers(&test_env, &["trial/approve", "reject", "--reason", "the tests are missing"]);
+    let test_env = with_workflow(GATE);
+    let engine = start_until_question(&test_env);
+    let rejected = answer(&test_env, &["trial/approve", "reject", "--reason", "the tests are missing"]);
     assert_eq!(rejected.code, 0, "{}", rejected.transcript());
     let view = test_env.wait_for_view("trial", "it asks again", |view| {
         status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
@@ -126,16 +128,16 @@ fn a_rejection_loops_back_with_the_reason() {
     let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["id"], "trial/approve#2");
     assert_eq!(inbox[0]["question"], "Is it good enough to ship?");
-    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "code#2.1", "ship#1.1"]);
 }
 
 #[test]
 fn a_rejection_without_a_loop_back_fails_the_run_and_a_retry_asks_again() {
-    let test_env = with(APPROVAL);
-    let engine = started(&test_env);
-    assert_eq!(answers(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    let test_env = with_workflow(APPROVAL);
+    let engine = start_until_question(&test_env);
+    assert_eq!(answer(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
     assert_eq!(engine.wait().code, 1);
     let view = test_env.document("trial");
     assert_eq!(status(&view, "approve"), "FAILED");
@@ -145,38 +147,39 @@ fn a_rejection_without_a_loop_back_fails_the_run_and_a_retry_asks_again() {
     assert_eq!(inbox[0]["commands"], json!(["callboard retry trial"]));
     let engine = test_env.with_agent(&["retry", "trial"]).start();
     wait_for_question(&test_env);
-    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_second_answer_is_refused_and_names_the_first() {
-    let test_env = with(APPROVAL);
-    let engine = started(&test_env);
-    let wrong = answers(&test_env, &["trial/approve#1", "--text", "well"]);
+    let test_env = with_workflow(APPROVAL);
+    let engine = start_until_question(&test_env);
+    let wrong = answer(&test_env, &["trial/approve#1", "--text", "well"]);
     assert_eq!(wrong.code, 2, "{}", wrong.transcript());
     assert!(wrong.stderr.contains("answer `approve` or `reject --reason WHY`"), "{}", wrong.transcript());
-    assert_eq!(answers(&test_env, &["trial/code", "approve"]).code, 3);
-    assert_eq!(answers(&test_env, &["trial/nothing", "approve"]).code, 2);
-    assert_eq!(answers(&test_env, &["trial/approve#1", "reject"]).code, 2, "a rejection needs a reason");
-    assert_eq!(answers(&test_env, &["trial/approve#1", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/code", "approve"]).code, 3);
+    assert_eq!(answer(&test_env, &["trial/nothing", "approve"]).code, 2);
+    assert_eq!(answer(&test_env, &["trial/approve#1", "reject"]).code, 2, "a rejection needs a reason");
+    assert_eq!(answer(&test_env, &["trial/approve#1", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
     for id in ["trial/approve#1", "trial/approve"] {
-        let second = answers(&test_env, &[id, "reject", "--reason", "too late"]);
+        let second = answer(&test_env, &[id, "reject", "--reason", "too late"]);
         assert_eq!(second.code, 3, "{}", second.transcript());
-        let named =
+        let names_the_first =
             second.stderr.contains("`approve#1` was answered by ") && second.stderr.contains(": approve\n");
-        assert!(named, "{}", second.transcript());
+        assert!(names_the_first, "{}", second.transcript());
     }
 }
 
 #[test]
 fn of_two_answers_at_once_one_counts() {
-    let test_env = with(GATE);
-    let engine = started(&test_env);
-    let both = [&["approve"][..], &["reject", "--reason", "no"]]
-        .map(|form| test_env.callboard(&[&["answer", "trial/approve#1"], form].concat()).start());
-    let sessions = both.map(Running::wait);
+    let test_env = with_workflow(GATE);
+    let engine = start_until_question(&test_env);
+    let commands = [&["approve"][..], &["reject", "--reason", "no"]].map(|answer_arguments| {
+        test_env.callboard(&[&["answer", "trial/approve#1"], answer_arguments].concat()).start()
+    });
+    let sessions = commands.map(Running::wait);
     let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort_unstable();
     assert_eq!(codes, [0, 3], "{} {}", sessions[0].transcript(), sessions[1].transcript());
@@ -184,14 +187,14 @@ fn of_two_answers_at_once_one_counts() {
         test_env.wait_for_view("trial", "it asks again", |view| {
             status(view, "approve") == "WAITING_ON_HUMAN" && view["steps"]["approve"]["iteration_count"] == 1
         });
-        assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
+        assert_eq!(answer(&test_env, &["trial/approve#2", "approve"]).code, 0);
     }
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn an_agent_cannot_answer() {
-    let test_env = with(
+    let test_env = with_workflow(
         "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",
     );
     test_env.plan(&[
@@ -202,19 +205,19 @@ fn an_agent_cannot_answer() {
     assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
     assert_eq!(test_env.wait_for_text("code").trim(), "3");
     assert!(test_env.wait_for_text("said").contains("from inside attempt `code#1.1`"));
-    assert_eq!(answers(&test_env, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_question_survives_kill_9_and_is_answered_without_an_engine() {
-    let test_env = with(APPROVAL);
-    let engine = started(&test_env);
+    let test_env = with_workflow(APPROVAL);
+    let engine = start_until_question(&test_env);
     engine.kill();
     engine.wait();
     let inbox = test_env.callboard(&["inbox", "--json"]).run().json();
     assert_eq!(inbox[0]["id"], "trial/approve#1");
-    let answered = answers(&test_env, &["trial/approve#1", "approve"]);
+    let answered = answer(&test_env, &["trial/approve#1", "approve"]);
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     assert!(
         answered.stderr.contains("run `callboard resume trial` to continue"),
@@ -232,8 +235,8 @@ fn a_question_survives_kill_9_and_is_answered_without_an_engine() {
 }
 
 #[test]
-fn a_command_that_is_told_so_exits_when_only_a_person_can_go_on() {
-    let test_env = with(APPROVAL);
+fn with_exit_when_waiting_a_command_exits_when_only_a_person_can_continue() {
+    let test_env = with_workflow(APPROVAL);
     let first = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(first.code, 4, "{}", first.transcript());
     assert!(first.stdout.contains("run `trial` waiting: 1 of 3 steps done"), "{}", first.transcript());
@@ -242,20 +245,20 @@ fn a_command_that_is_told_so_exits_when_only_a_person_can_go_on() {
     assert_eq!(again.code, 4, "{}", again.transcript());
     let asked: Vec<_> = again.events().into_iter().filter(|event| event["event"] == "question").collect();
     assert_eq!(asked[0]["id"], "trial/approve#1");
-    assert_eq!(answers(&test_env, &["trial/approve", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve", "approve"]).code, 0);
     assert_eq!(test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run().code, 0);
 }
 
 #[test]
-fn a_command_is_notified_once_of_each_item() {
-    let test_env = with(GATE);
+fn the_notify_command_is_called_once_for_each_item() {
+    let test_env = with_workflow(GATE);
     test_env.write_program(
         "../shared/tell.sh",
         "#!/bin/sh\ncat >>\"${0%/*}/told\"\necho x >>\"${0%/*}/calls\"\n",
     );
-    let tell = test_env.shared_dir().join("tell.sh");
-    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
-    let engine = started(&test_env);
+    let notify_script = test_env.shared_dir().join("tell.sh");
+    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", notify_script.display()));
+    let engine = start_until_question(&test_env);
     let calls = |number: usize| {
         testkit::until(&test_env.shared_dir(), "the command is called", || {
             let calls = std::fs::read_to_string(test_env.shared_dir().join("calls")).ok()?;
@@ -267,12 +270,12 @@ fn a_command_is_notified_once_of_each_item() {
     engine.kill();
     engine.wait();
     let engine = test_env.callboard(&["resume", "trial"]).start();
-    assert_eq!(answers(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
     calls(2);
-    assert_eq!(answers(&test_env, &["trial/approve#2", "approve"]).code, 0);
+    assert_eq!(answer(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
-    let told = std::fs::read_to_string(test_env.shared_dir().join("told")).unwrap();
-    let items: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let received = std::fs::read_to_string(test_env.shared_dir().join("told")).unwrap();
+    let items: Vec<Value> = received.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<_> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["trial/approve#1", "trial/approve#2"]);
     assert_eq!(items[0]["upstream"][0]["artifacts"], json!(["made/code.txt"]));
@@ -280,42 +283,42 @@ fn a_command_is_notified_once_of_each_item() {
     assert!(config.stdout.contains("notify.command"), "{}", config.transcript());
 }
 
-/// A run whose `[notify]` command hangs after it has written its pid.
-fn with_hanging_command() -> TestEnv {
-    let test_env = with(APPROVAL);
+/// Makes a workflow with a `[notify]` command that hangs after it has written its pid.
+fn with_hanging_notify_command() -> TestEnv {
+    let test_env = with_workflow(APPROVAL);
     let script = "#!/bin/sh\nshared=${0%/*}\necho $$ >$shared/new\nmv $shared/new $shared/teller\nexec cat $shared/never\n";
     test_env.write_program("../shared/tell.sh", script);
-    let tell = test_env.shared_dir().join("tell.sh");
-    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", tell.display()));
+    let notify_script = test_env.shared_dir().join("tell.sh");
+    test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", notify_script.display()));
     test_env
 }
 
 #[test]
-fn a_command_that_hangs_is_killed_with_a_killed_engine() {
-    let test_env = with_hanging_command();
-    let engine = started(&test_env);
-    let teller = test_env.wait_for_text("teller").trim().parse().unwrap();
-    let teller = ProcessHandle::of(teller).expect("it hangs");
+fn a_hanging_notify_command_ends_with_a_killed_engine() {
+    let test_env = with_hanging_notify_command();
+    let engine = start_until_question(&test_env);
+    let notify_process = test_env.wait_for_text("teller").trim().parse().unwrap();
+    let notify_process = ProcessHandle::of(notify_process).expect("it hangs");
     engine.kill();
     engine.wait();
-    teller.wait();
+    notify_process.wait();
 }
 
 #[test]
-fn a_command_that_hangs_is_killed_when_the_engine_ends() {
-    let test_env = with_hanging_command();
+fn a_hanging_notify_command_is_killed_when_the_engine_ends() {
+    let test_env = with_hanging_notify_command();
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("killed a `[notify]` command"), "{}", session.transcript());
-    let teller = std::fs::read_to_string(test_env.shared_dir().join("teller")).unwrap();
-    if let Some(alive) = ProcessHandle::of(teller.trim().parse().unwrap()) {
+    let notify_process = std::fs::read_to_string(test_env.shared_dir().join("teller")).unwrap();
+    if let Some(alive) = ProcessHandle::of(notify_process.trim().parse().unwrap()) {
         alive.wait();
     }
 }
 
 #[test]
-fn a_command_that_cannot_be_notified_does_not_stop_the_run() {
-    let test_env = with(APPROVAL);
+fn a_notify_command_that_cannot_start_does_not_stop_the_run() {
+    let test_env = with_workflow(APPROVAL);
     test_env.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/tell\"]\n");
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
@@ -324,7 +327,7 @@ fn a_command_that_cannot_be_notified_does_not_stop_the_run() {
 
 #[test]
 fn the_inbox_lists_what_waits_in_all_runs_oldest_first() {
-    let test_env = with(APPROVAL);
+    let test_env = with_workflow(APPROVAL);
     for run in ["one", "two"] {
         let session = test_env.with_agent(&["run", "wf.yaml", "--run-id", run, "--exit-when-waiting"]).run();
         assert_eq!(session.code, 4, "{}", session.transcript());
@@ -368,7 +371,7 @@ fn the_questions_of_a_review_are_listed_until_the_next_cycle() {
         inbox[0]["hint"].as_str().unwrap().contains("`callboard peer refine-spec --spec mail`"),
         "{inbox:#}"
     );
-    let refused = answers(&test_env, &[first.as_str().unwrap(), "--text", "the blue one"]);
+    let refused = answer(&test_env, &[first.as_str().unwrap(), "--text", "the blue one"]);
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("peer refine-spec --spec mail"), "{}", refused.transcript());
     assert_eq!(cycle("refine-spec", "--rehearse").code, 0);

@@ -7,7 +7,7 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-/// A finished rehearsal of three steps in a line.
+/// Makes a finished rehearsal of three steps, one after the other.
 fn finished() -> TestEnv {
     let test_env = test_env();
     test_env.workflow_of(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
@@ -15,7 +15,7 @@ fn finished() -> TestEnv {
     test_env
 }
 
-/// How many turns a step has had.
+/// Counts the turns that a step has had.
 fn turns(test_env: &TestEnv, step: &str) -> usize {
     (1..).take_while(|turn| test_env.attempt("trial", step, &format!("{turn}.1")).exists()).count()
 }
@@ -94,7 +94,7 @@ fn a_step_whose_needs_have_not_succeeded_is_no_start() {
 }
 
 #[test]
-fn accepted_changes_are_shown_and_frozen_in_a_run_that_continues_the_old_one() {
+fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one() {
     let test_env = finished();
     let workflow = test_env.repo().join("wf.yaml");
     let text = fs::read_to_string(&workflow).unwrap();
@@ -129,10 +129,10 @@ fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
     let inserted = text.replace("needs: [code]}", "needs: [test]}");
     let inserted = format!("{inserted}  - {{agent: coder, prompt: task.md, id: test, needs: [code]}}\n");
     test_env.write("wf.yaml", &inserted);
-    let at = |step: &str| {
+    let run_from = |step: &str| {
         test_env.callboard(&["run", "wf.yaml", "--start-at-step", step, "--accept-changes"]).run()
     };
-    let refused = at("review");
+    let refused = run_from("review");
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(
         refused.stderr.contains("`review` needs `test`, which has not succeeded"),
@@ -144,7 +144,7 @@ fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
         1,
         "no run was made"
     );
-    assert_eq!(at("test").code, 0);
+    assert_eq!(run_from("test").code, 0);
     assert_eq!(test_env.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
 }
 

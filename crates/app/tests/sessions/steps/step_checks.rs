@@ -6,11 +6,12 @@ use testkit::TestEnv;
 
 use crate::sessions::{last_error, status, test_env};
 
-fn with(checks: &str, more: &str) -> TestEnv {
+/// Makes a workflow whose step `test` has these `checks` and, from `keys`, further keys.
+fn with_checks(checks: &str, keys: &str) -> TestEnv {
     let test_env = test_env();
     test_env.write("callboard.toml", "[checks]\nfast = ['sh', '-c', 'test -e ready']\n");
     let workflow = format!(
-        "name: trial\nsteps:\n  - {{id: code, agent: coder, prompt: task.md}}\n  - {{id: test, agent: coder, prompt: task.md, needs: [code], checks: {checks}{more}}}\n"
+        "name: trial\nsteps:\n  - {{id: code, agent: coder, prompt: task.md}}\n  - {{id: test, agent: coder, prompt: task.md, needs: [code], checks: {checks}{keys}}}\n"
     );
     test_env.write("wf.yaml", &workflow);
     test_env
@@ -18,7 +19,7 @@ fn with(checks: &str, more: &str) -> TestEnv {
 
 #[test]
 fn green_checks_complete_the_step_with_evidence() {
-    let test_env = with("[fast, {run: 'echo well > checked', name: own, timeout: 1m}]", "");
+    let test_env = with_checks("[fast, {run: 'echo well > checked', name: own, timeout: 1m}]", "");
     test_env.write("ready", "");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -34,14 +35,15 @@ fn green_checks_complete_the_step_with_evidence() {
 
 #[test]
 fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
-    let test_env = with("[fast]", "");
+    let test_env = with_checks("[fast]", "");
     test_env.write("ready", "");
     let session = test_env.run(&[]).run();
     assert!(session.stderr.contains("checks of test (test#2.1) started"), "{}", session.transcript());
     assert!(session.stderr.contains("checks of test (test#2.1) finished"), "{}", session.transcript());
     let prompt = test_env.callboard(&["prompt", "trial", "test"]).run();
-    let given = std::fs::read_to_string(test_env.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
-    assert_eq!(prompt.stdout, given, "{}", prompt.transcript());
+    let prompt_of_agent =
+        std::fs::read_to_string(test_env.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
+    assert_eq!(prompt.stdout, prompt_of_agent, "{}", prompt.transcript());
     let named = test_env.callboard(&["prompt", "trial", "test", "--attempt", "2.1"]).run();
     assert_snapshot!(named.transcript(), @"
     $ callboard prompt trial test --attempt 2.1
@@ -51,19 +53,19 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
     let log = test_env.callboard(&["log", "trial", "--full", "--step", "test"]).run();
     assert!(!log.stdout.contains("invalid"), "{}", log.transcript());
     assert!(!log.stdout.contains("prompt of test#2.1"), "{}", log.transcript());
-    let named = [
+    let expected = [
         "checks of test (test#2.1) ended",
         "report of checks of test (test#2.1), from its checks:",
         "fast passed",
     ];
-    for text in named {
+    for text in expected {
         assert!(log.stdout.contains(text), "{text}: {}", log.transcript());
     }
 }
 
 #[test]
 fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
-    let test_env = with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
+    let test_env = with_checks("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
     test_env.plan(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
     let session = test_env.run(&["--max-attempts", "2"]).run();
     let prompt = test_env.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
@@ -77,7 +79,7 @@ fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
 
 #[test]
 fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
-    let test_env = with("[fast]", "");
+    let test_env = with_checks("[fast]", "");
     let session = test_env.run(&["--max-attempts", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let view = test_env.document("trial");
@@ -89,8 +91,10 @@ fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
 
 #[test]
 fn a_red_check_of_a_gate_loops_back_with_its_output() {
-    let test_env =
-        with("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", ", loop_back_to: code");
+    let test_env = with_checks(
+        "[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]",
+        ", loop_back_to: code",
+    );
     test_env.plan(&["code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -101,7 +105,7 @@ fn a_red_check_of_a_gate_loops_back_with_its_output() {
 
 #[test]
 fn an_unknown_check_is_refused_before_the_run() {
-    let test_env = with("[slow]", "");
+    let test_env = with_checks("[slow]", "");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert!(

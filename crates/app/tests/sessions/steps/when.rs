@@ -1,13 +1,13 @@
-//! `when`: a step runs only if something is so.
+//! `when`: a step is skipped unless its conditions about other steps and files hold.
 
 use serde_json::json;
 use testkit::TestEnv;
 
 use crate::sessions::{status, test_env};
 
-/// `fix` runs if the metric `lines` of `test`, which is 3, compares like this, `notes` if there is a changelog, and `tell` if
-/// `fix` was left out.
-fn with(comparison: &str) -> TestEnv {
+/// Makes a workflow with three conditions: `fix` compares the metric `lines` of `test`, which is 3; `notes` needs the
+/// file `CHANGES.md`; `tell` runs if `fix` was skipped.
+fn with_comparison(comparison: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow_of(&[
         "id: test",
@@ -20,7 +20,7 @@ fn with(comparison: &str) -> TestEnv {
 
 #[test]
 fn a_step_whose_condition_does_not_hold_is_skipped_with_the_reason() {
-    let test_env = with("above: 3");
+    let test_env = with_comparison("above: 3");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["test#1.1", "tell#2.1"]);
@@ -35,7 +35,7 @@ fn a_step_whose_condition_does_not_hold_is_skipped_with_the_reason() {
 
 #[test]
 fn a_step_whose_condition_holds_runs() {
-    let test_env = with("is: 3");
+    let test_env = with_comparison("is: 3");
     test_env.write("CHANGES.md", "");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -1,11 +1,11 @@
-//! Invalid workflows and arguments are refused before anything starts. Each problem's text is tested beside `check`.
+//! Invalid workflows and arguments are refused before anything starts. Each problem's text is in the tests of `check`.
 
 use insta::assert_snapshot;
 
 use crate::sessions::test_env;
 
-/// The session of `run` with this workflow.
-fn refused(text: &str) -> String {
+/// Runs this workflow, expects a refusal, and returns the transcript.
+fn transcript_of_refused_run(text: &str) -> String {
     let test_env = test_env();
     test_env.write("wf.yaml", text);
     let session = test_env.callboard(&["run", "wf.yaml", "--wrapper", "./agent.sh"]).run();
@@ -17,7 +17,7 @@ fn refused(text: &str) -> String {
 #[test]
 fn all_problems_of_a_workflow_are_shown_together() {
     let text = "name: t\nsteps:\n  - {id: a, agent: p, prompt: task.md}\n  - {id: a, agent: p, prompt: task.md, needs: [b]}\n";
-    assert_snapshot!(refused(text), @"
+    assert_snapshot!(transcript_of_refused_run(text), @"
     $ callboard run wf.yaml --wrapper ./agent.sh
     error[E009]: the workflow `wf.yaml` has 2 problems
 

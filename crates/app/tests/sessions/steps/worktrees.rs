@@ -7,10 +7,11 @@ use testkit::{Session, TestEnv};
 
 use crate::sessions::{status, test_env};
 
-/// Two features that change the same line, and a step that reads the result. Neither feature is done before the other has
-/// begun. The one whose branch conflicts with the integration branch keeps both changes and leaves the commit to the engine.
+/// Two steps, the features, that change the same line in their own worktrees, and a step that reads the merged result.
 const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
 
+/// Neither feature ends before the other has started. The one that is merged second conflicts with the integration
+/// branch; its agent then keeps both changes and leaves the commit to the engine.
 const PLAN: [&str; 2] = [
     r#"read * do cp page.txt "$shared/read"; pwd >"$shared/directory"; hand_in COMPLETED "read it""#,
     r#"* * do meet() { case $STEP_ID in a) echo >"$shared/xy"; read -r _ <"$shared/yx" ;; b) read -r _ <"$shared/xy"; echo >"$shared/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
@@ -29,9 +30,10 @@ fn features() -> TestEnv {
     test_env
 }
 
-fn trees(test_env: &TestEnv) -> PathBuf {
-    let all = test_env.home().join(".local/share/callboard/worktrees");
-    let mut found = std::fs::read_dir(all).unwrap();
+/// Returns the directory of the run's worktrees.
+fn worktrees_dir(test_env: &TestEnv) -> PathBuf {
+    let parent = test_env.home().join(".local/share/callboard/worktrees");
+    let mut found = std::fs::read_dir(parent).unwrap();
     found.next().unwrap().unwrap().path().join("trial")
 }
 
@@ -48,7 +50,7 @@ fn expect_both_merged(test_env: &TestEnv, session: &Session) {
     assert_eq!(test_env.git(&["show", "main:page.txt"]), "by a and b\n");
     assert_eq!(std::fs::read_to_string(test_env.shared_dir().join("read")).unwrap(), "by a and b\n");
     assert_eq!(std::fs::read_to_string(test_env.repo().join("page.txt")).unwrap(), "by a and b\n");
-    // The one that came second was merged in its second turn.
+    // The feature that was merged second was merged in its second turn.
     let effects = effects(test_env, "main");
     assert!(
         effects == ["trial/a.merge#1", "trial/b.merge#2"]
@@ -64,7 +66,7 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
     let session = test_env.run(&["--jobs", "2"]).run();
     expect_both_merged(&test_env, &session);
     let document = test_env.document("trial");
-    let integration = trees(&test_env).join("integration");
+    let integration = worktrees_dir(&test_env).join("integration");
     assert_eq!(document["repo_dir"], integration.to_str().unwrap());
     assert_eq!(
         std::fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(),
@@ -77,8 +79,10 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
     let prompt = std::fs::read_to_string(test_env.attempt("trial", second, "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("conflict with `callboard/trial` in page.txt"), "{prompt}");
     assert!(prompt.contains("++<<<<<<< HEAD"), "{prompt}");
-    let left: Vec<_> =
-        std::fs::read_dir(trees(&test_env)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(worktrees_dir(&test_env))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["state"], "the worktrees are removed");
     assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
 }
@@ -104,7 +108,7 @@ fn success_keeps_unpushed_commits() {
     [exit 0]
     ");
     assert!(!test_env.repo().join("made.txt").exists());
-    assert!(!trees(&test_env).join("step-a").exists(), "the worktree is removed, the branch is not");
+    assert!(!worktrees_dir(&test_env).join("step-a").exists(), "the worktree is removed, the branch is not");
     test_env.git(&["merge", "--quiet", "callboard/trial"]);
     assert!(test_env.repo().join("made.txt").exists());
 }
@@ -136,8 +140,8 @@ fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
     );
     test_env.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
     let engine = test_env.run(&[]).start();
-    let begun = test_env.wait_for_text("begun").trim().parse().unwrap();
-    let setup = testkit::ProcessHandle::of(begun).expect("it hangs");
+    let pid = test_env.wait_for_text("begun").trim().parse().unwrap();
+    let setup = testkit::ProcessHandle::of(pid).expect("it hangs");
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     engine.wait();
@@ -172,12 +176,12 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     test_env.workflow_of(&["id: a, worktree: true, max_attempts: 1"]);
     test_env.plan(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
-    let left = trees(&test_env).join("step-a");
-    assert!(left.join("made.txt").exists(), "its work is kept");
+    let worktree = worktrees_dir(&test_env).join("step-a");
+    assert!(worktree.join("made.txt").exists(), "its work is kept");
     let doctor = test_env.callboard(&["doctor"]).run();
     let text = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(text.contains("2 worktrees remain of runs that have ended"), "{text}");
-    assert!(text.contains(&format!("{} of run `trial`", left.display())), "{text}");
+    assert!(text.contains(&format!("{} of run `trial`", worktree.display())), "{text}");
     test_env.plan(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0);
     assert_eq!(test_env.git(&["show", "main:made.txt"]), "whole\n");
@@ -185,16 +189,16 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("remain"), "{}", doctor.transcript());
 }
 
-/// Returns the name of the check in the report of `a.merge`, if the entry has it.
-fn checks_of_merge(entry: &serde_json::Value) -> Option<String> {
+/// Returns the name of the first check in the report of `a.merge`, if the entry has that report.
+fn check_of_merge(entry: &serde_json::Value) -> Option<String> {
     let report = &entry["entry"]["input"]["fact"]["evidence"]["report"];
     (report["step_id"] == "a.merge").then(|| report["checks"][0]["name"].as_str().unwrap().to_owned())
 }
 
-/// Puts a `git` in front of the real one that kills the engine which calls it. `kills` says when: shell that sets `how` to
-/// `before`, `during` or `after` for the call with the number `$n` and the arguments `$*`, after `$killed` engines
-/// were killed.
-fn deadly_git(test_env: &TestEnv, kills: &str) -> String {
+/// Writes a `git` that kills the engine which calls it, and returns a `PATH` with it in front. The shell code `kills`
+/// says when: it sets `how` to `before`, `during` or `after`, and may use the number `$n` and the arguments `$*` of the
+/// call, and the number `$killed` of engines that were killed so far.
+fn git_that_kills_its_engine(test_env: &TestEnv, kills: &str) -> String {
     let path = std::env::var("PATH").unwrap();
     let shared = test_env.shared_dir();
     let script = format!(
@@ -224,7 +228,7 @@ esac
 }
 
 /// Runs the workflow and resumes it after each kill. Returns the last session and the number of kills.
-fn run_to_the_end(test_env: &TestEnv, path: &str) -> (Session, usize) {
+fn run_with_kills(test_env: &TestEnv, path: &str) -> (Session, usize) {
     let mut session = test_env.run(&["--jobs", "2"]).env("PATH", path).run();
     let mut kills = 0;
     while session.code == -1 {
@@ -242,19 +246,19 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
         test_env.workflow_of(&["id: a, worktree: true"]);
         test_env.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
         test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
-        let path = deadly_git(
+        let path = git_that_kills_its_engine(
             &test_env,
             &format!(
                 r#"case "$*" in *'/integration '*' merge --ff-only '*) [ "$killed" = 1 ] || how={how} ;; esac"#
             ),
         );
-        let (session, kills) = run_to_the_end(&test_env, &path);
+        let (session, kills) = run_with_kills(&test_env, &path);
         assert_eq!((session.code, kills), (0, 1), "{how}: {}", session.transcript());
         assert_eq!(effects(&test_env, "main"), ["trial/a.merge#1"], "{how}");
         assert_eq!(test_env.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
-        // A merge that is found was checked by the engine that was killed, which has not recorded it.
+        // An engine that finds the merge already made must report its checks: the killed one did not record them.
         let reported = test_env.callboard(&["log", "trial", "--json"]).run();
-        let reported: Vec<_> = reported.events().iter().map(checks_of_merge).collect();
+        let reported: Vec<_> = reported.events().iter().map(check_of_merge).collect();
         assert_eq!(reported.into_iter().flatten().collect::<Vec<_>>(), ["made"], "{how}");
     }
 }
@@ -264,11 +268,11 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
 fn worktrees_that_a_killed_engine_has_left_are_removed_by_a_refused_resume() {
     for how in ["before", "after"] {
         let test_env = features();
-        let path = deadly_git(
+        let path = git_that_kills_its_engine(
             &test_env,
             &format!(r#"case "$*" in *'worktree remove'*) [ "$killed" = 1 ] || how={how} ;; esac"#),
         );
-        let (session, kills) = run_to_the_end(&test_env, &path);
+        let (session, kills) = run_with_kills(&test_env, &path);
         assert_eq!((session.code, kills), (3, 1), "{how}: {}", session.transcript());
         assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial", "{how}");
         assert_eq!(test_env.git(&["worktree", "list"]).lines().count(), 1, "{how}");
@@ -278,16 +282,16 @@ fn worktrees_that_a_killed_engine_has_left_are_removed_by_a_refused_resume() {
 #[test]
 fn features_are_merged_although_the_engine_is_killed_ten_times() {
     let test_env = features();
-    // Half of them early, while worktrees are made, the others while branches are merged.
-    let path = deadly_git(
+    // Half of the kills are early, while worktrees are made, the others while branches are merged.
+    let path = git_that_kills_its_engine(
         &test_env,
         r#"if [ "$killed" -lt 5 ]; then each=4; else each=11; fi
     if [ "$n" -gt 4 ] && [ "$killed" -lt 10 ] && [ $((n % each)) = 0 ]; then
         case $((killed % 3)) in 0) how=before ;; 1) how=during ;; *) how=after ;; esac
     fi"#,
     );
-    // The first four calls are before the run exists.
-    let (session, kills) = run_to_the_end(&test_env, &path);
+    // No kill during the first four calls of git: the run does not exist yet.
+    let (session, kills) = run_with_kills(&test_env, &path);
     assert_eq!(kills, 10, "{}", session.transcript());
     expect_both_merged(&test_env, &session);
 }

@@ -1,4 +1,4 @@
-//! View files that are deleted, replaced or never written: the store rewrites every view.
+//! View files that are deleted, replaced or never written: every view is rewritten from the store.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -9,8 +9,8 @@ use testkit::TestEnv;
 
 use crate::sessions::{status, test_env};
 
-/// Replaces the view while the second step waits, and returns where the replacement was moved to.
-fn displaced(test_env: &TestEnv, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {
+/// Replaces the view of a run while its second step waits. Returns the path that the replacement was moved to.
+fn run_with_replaced_view(test_env: &TestEnv, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["b * wait gate"]);
     let mut gate = test_env.gate("gate");
@@ -24,16 +24,18 @@ fn displaced(test_env: &TestEnv, store: Option<&Path>, replace: impl Fn(&Path)) 
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
-    let (_, rest) = session.stderr.split_once("moved it to ").expect("it says so");
-    PathBuf::from(rest.split_once(" and wrote the view again").expect("it says so").0)
+    let (_, after) = session.stderr.split_once("moved it to ").expect("it says so");
+    PathBuf::from(after.split_once(" and wrote the view again").expect("it says so").0)
 }
 
-fn pipe(path: &Path) {
-    let made = Command::new("mkfifo").arg(path).status();
-    assert!(made.is_ok_and(|made| made.success()), "a pipe can be made");
+/// Creates a named pipe.
+fn make_pipe(path: &Path) {
+    let created = Command::new("mkfifo").arg(path).status();
+    assert!(created.is_ok_and(|created| created.success()), "a pipe can be made");
 }
 
-fn directory(path: &Path) {
+/// Creates a directory with the file `inside`.
+fn make_directory(path: &Path) {
     fs::create_dir(path).expect("the place is free");
     fs::write(path.join("inside"), "theirs").expect("it can be written");
 }
@@ -41,45 +43,54 @@ fn directory(path: &Path) {
 #[test]
 fn a_pipe_at_a_views_path_is_moved_away() {
     let test_env = test_env();
-    let kept = displaced(&test_env, None, pipe);
-    assert!(kept.metadata().unwrap().file_type().is_fifo());
-    assert!(kept.starts_with(test_env.store().join("quarantine")), "{}", kept.display());
+    let quarantined = run_with_replaced_view(&test_env, None, make_pipe);
+    assert!(quarantined.metadata().unwrap().file_type().is_fifo());
+    assert!(quarantined.starts_with(test_env.store().join("quarantine")), "{}", quarantined.display());
 }
 
 #[test]
 fn a_directory_at_a_views_path_is_moved_away_with_its_contents() {
     let test_env = test_env();
-    let kept = displaced(&test_env, None, directory);
-    assert_eq!(fs::read_to_string(kept.join("inside")).unwrap(), "theirs");
+    let quarantined = run_with_replaced_view(&test_env, None, make_directory);
+    assert_eq!(fs::read_to_string(quarantined.join("inside")).unwrap(), "theirs");
 }
 
 #[test]
 fn a_replaced_view_is_quarantined_in_a_store_on_the_same_file_system() {
     let test_env = test_env();
     let store = test_env.home().join("store");
-    let kept = displaced(&test_env, Some(&store), pipe);
-    assert!(kept.starts_with(&store) && kept.metadata().unwrap().file_type().is_fifo());
+    let quarantined = run_with_replaced_view(&test_env, Some(&store), make_pipe);
+    assert!(quarantined.starts_with(&store) && quarantined.metadata().unwrap().file_type().is_fifo());
 }
 
 #[test]
 fn a_replaced_view_is_quarantined_in_a_store_on_another_file_system() {
-    let Some(elsewhere) = other_file_system() else {
+    let Some(other_file_system_dir) = other_file_system() else {
         eprintln!("SKIPPED: there is no second file system here");
         return;
     };
-    let store = |name: &str| elsewhere.path().join(name);
-    let kept = displaced(&test_env(), Some(&store("text")), |path| fs::write(path, "theirs").unwrap());
-    assert!(kept.starts_with(elsewhere.path()) && fs::read_to_string(&kept).unwrap() == "theirs");
+    let store = |name: &str| other_file_system_dir.path().join(name);
+    let quarantined =
+        run_with_replaced_view(&test_env(), Some(&store("text")), |path| fs::write(path, "theirs").unwrap());
+    assert!(
+        quarantined.starts_with(other_file_system_dir.path())
+            && fs::read_to_string(&quarantined).unwrap() == "theirs"
+    );
     let test_env_of_pipe = test_env();
     assert!(
-        displaced(&test_env_of_pipe, Some(&store("pipe")), pipe).metadata().unwrap().file_type().is_fifo()
+        run_with_replaced_view(&test_env_of_pipe, Some(&store("pipe")), make_pipe)
+            .metadata()
+            .unwrap()
+            .file_type()
+            .is_fifo()
     );
     let test_env_of_directory = test_env();
-    let kept = displaced(&test_env_of_directory, Some(&store("directory")), directory);
-    assert_eq!(fs::read_to_string(kept.join("inside")).unwrap(), "theirs");
+    let quarantined =
+        run_with_replaced_view(&test_env_of_directory, Some(&store("directory")), make_directory);
+    assert_eq!(fs::read_to_string(quarantined.join("inside")).unwrap(), "theirs");
 }
 
-/// A directory on another file system than the one for temporary files.
+/// Creates a directory on another file system than that of temporary files. Returns `None` if there is none.
 fn other_file_system() -> Option<tempfile::TempDir> {
     use std::os::unix::fs::MetadataExt as _;
     let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
@@ -87,8 +98,8 @@ fn other_file_system() -> Option<tempfile::TempDir> {
     (device(memory)? != device(&std::env::temp_dir())?).then(|| tempfile::tempdir_in(memory).ok())?
 }
 
-/// The file that shows the latest report of a step.
-fn report(test_env: &TestEnv, step: &str) -> PathBuf {
+/// Returns the path of the view of a step's latest report.
+fn report_view(test_env: &TestEnv, step: &str) -> PathBuf {
     let shown = test_env.document("trial")["steps"][step]["report_path"].as_str().map(PathBuf::from);
     shown.expect("the step has reported")
 }
@@ -101,13 +112,13 @@ fn a_deleted_report_view_is_rewritten_when_the_run_ends() {
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    let file = report(&test_env, "a");
+    let file = report_view(&test_env, "a");
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
-    assert!(report(&test_env, "b").is_file());
+    assert!(report_view(&test_env, "b").is_file());
 }
 
 #[test]
@@ -124,7 +135,7 @@ fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(report(&test_env, "a").is_file() && report(&test_env, "b").is_file());
+    assert!(report_view(&test_env, "a").is_file() && report_view(&test_env, "b").is_file());
 }
 
 #[test]
@@ -136,23 +147,23 @@ fn report_views_are_rewritten_after_an_engine_was_killed() {
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     running.kill();
     running.wait();
-    let file = report(&test_env, "a");
+    let file = report_view(&test_env, "a");
     fs::remove_file(&file).unwrap();
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert!(file.is_file(), "`stop` leaves the run at rest");
     fs::remove_file(&file).unwrap();
     test_env.plan(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
-    assert!(file.is_file() && report(&test_env, "b").is_file());
+    assert!(file.is_file() && report_view(&test_env, "b").is_file());
     assert!(!test_env.store().join("quarantine").exists(), "nothing was anybody else's");
 }
 
 /// Makes a run whose engine was killed after it had written a view that no commit records.
-fn killed(plan: &[&str], more: &[&str]) -> TestEnv {
+fn run_with_killed_engine(behaviours: &[&str], extra_args: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.plan(plan);
-    let running = test_env.run(&[&["--jobs", "2"], more].concat()).start();
+    test_env.plan(behaviours);
+    let running = test_env.run(&[&["--jobs", "2"], extra_args].concat()).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     test_env.agent_log().wait_for_start("b#1.1");
     running.kill();
@@ -165,7 +176,7 @@ fn commands_after_a_killed_engine_recognise_its_view() {
     for command in
         [&["stop", "trial"][..], &["pause", "trial"], &["skip", "trial", "c", "--reason", "enough"]]
     {
-        let test_env = killed(&["* * hang"], &[]);
+        let test_env = run_with_killed_engine(&["* * hang"], &[]);
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
         assert!(!test_env.store().join("quarantine").exists(), "{command:?} took our view for a stranger's");
@@ -193,7 +204,7 @@ fn a_retry_after_a_killed_engine_recognises_its_view() {
     let session = retried.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!test_env.store().join("quarantine").exists(), "{}", session.stderr);
-    assert_eq!(test_env.agent_log().started().iter().filter(|begun| begun.starts_with("b#")).count(), 1);
+    assert_eq!(test_env.agent_log().started().iter().filter(|attempt| attempt.starts_with("b#")).count(), 1);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Engines, shims and agents that die, stop or lie at the wrong time.
+//! Engines, shims and agents that die, are suspended (SIGSTOP), or forge records.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// A run with a step of this behaviour and one that needs it.
-fn behaving(behaviour: &str) -> TestEnv {
+/// Prepares a workflow with step `a`, whose agent behaves like this, and step `b`, which needs `a`.
+fn env_with_behaviour(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&[behaviour]);
@@ -17,7 +17,7 @@ fn behaving(behaviour: &str) -> TestEnv {
 
 #[test]
 fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
-    let test_env = behaving(
+    let test_env = env_with_behaviour(
         r#"a * do trap 'read -r _ <"$shared/gate"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#,
     );
     let mut gate = test_env.gate("gate");
@@ -35,8 +35,8 @@ fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
 }
 
 #[test]
-fn stop_does_not_wait_for_a_stopped_shim() {
-    let test_env = behaving("a * hang");
+fn stop_does_not_wait_for_a_suspended_shim() {
+    let test_env = env_with_behaviour("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
@@ -47,9 +47,10 @@ fn stop_does_not_wait_for_a_stopped_shim() {
 }
 
 #[test]
-fn an_agent_that_stopped_itself_can_be_ended() {
-    let test_env =
-        behaving(r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#);
+fn an_agent_that_suspended_itself_can_be_stopped() {
+    let test_env = env_with_behaviour(
+        r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#,
+    );
     let running = test_env.run(&[]).start();
     testkit::wait_until_stopped(test_env.agent_log().wait_for_start("a#1.1"));
     let stopped = test_env.callboard(&["stop", "trial"]).run();
@@ -60,11 +61,12 @@ fn an_agent_that_stopped_itself_can_be_ended() {
 }
 
 /// An agent that deletes its attempt's directory.
-const DESTROYS: &str = r#"a * do rm -rf "${REPORT_PATH%/*}"; : >"$shared/gone $CALLBOARD_ATTEMPT"; hang"#;
+const DELETES_ITS_DIRECTORY: &str =
+    r#"a * do rm -rf "${REPORT_PATH%/*}"; : >"$shared/gone $CALLBOARD_ATTEMPT"; hang"#;
 
 #[test]
 fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
-    let test_env = behaving(DESTROYS);
+    let test_env = env_with_behaviour(DELETES_ITS_DIRECTORY);
     let running = test_env.run(&[]).start();
     let first = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     test_env.wait_for_note("gone a#1.1");
@@ -86,7 +88,7 @@ fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
 
 #[test]
 fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
-    let test_env = behaving(DESTROYS);
+    let test_env = env_with_behaviour(DELETES_ITS_DIRECTORY);
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     test_env.wait_for_note("gone a#1.1");
@@ -194,22 +196,22 @@ fn an_inherited_sigchld_ignore_changes_nothing() {
 }
 
 /// An agent that reports on TERM, once the gate is open.
-const REPORTS_AT_LAST: &str = r#"a * do trap 'read -r _ <"$shared/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#;
+const REPORTS_ON_TERM: &str = r#"a * do trap 'read -r _ <"$shared/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#;
 
-const SUCCEEDED: &str = "run `trial` succeeded before it could be stopped";
+const SUCCEEDED_BEFORE_STOP: &str = "run `trial` succeeded before it could be stopped";
 
 #[test]
 fn stop_says_that_the_run_has_succeeded_meanwhile() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[REPORTS_AT_LAST]);
+    test_env.plan(&[REPORTS_ON_TERM]);
     let mut gate = test_env.gate("gate");
     gate.open();
     let running = test_env.run(&[]).start();
     test_env.wait_for_note("ready");
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert!(stopped.stderr.contains(SUCCEEDED), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains(SUCCEEDED_BEFORE_STOP), "{}", stopped.stderr);
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
     test_env.expect_no_orphans();
@@ -219,7 +221,7 @@ fn stop_says_that_the_run_has_succeeded_meanwhile() {
 fn stop_is_not_refused_when_the_engine_exits_before_the_success_is_read() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[REPORTS_AT_LAST]);
+    test_env.plan(&[REPORTS_ON_TERM]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_note("ready");
@@ -231,7 +233,7 @@ fn stop_is_not_refused_when_the_engine_exits_before_the_success_is_read() {
     stop.signal(Signal::CONT);
     let stopped = stop.wait();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
-    assert!(stopped.stderr.contains(SUCCEEDED), "{}", stopped.stderr);
+    assert!(stopped.stderr.contains(SUCCEEDED_BEFORE_STOP), "{}", stopped.stderr);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use crate::sessions::{status, test_env};
 
 const STEPS: usize = 40;
 
-/// Many steps at once.
-fn many() -> (TestEnv, Vec<String>) {
+/// Prepares a workflow of steps that may all run at once. Returns their ids, too.
+fn independent_steps() -> (TestEnv, Vec<String>) {
     let test_env = test_env();
     let steps: Vec<_> = (0..STEPS).map(|number| format!("s{number}")).collect();
     test_env.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
@@ -16,7 +16,7 @@ fn many() -> (TestEnv, Vec<String>) {
 
 #[test]
 fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
-    let (test_env, steps) = many();
+    let (test_env, steps) = independent_steps();
     test_env.plan(&["* * wait gate"]);
     let mut gate = test_env.gate("gate");
     let session = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -n 40; exec "$@""#).run();
@@ -35,7 +35,7 @@ fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
 
 #[test]
 fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
-    let (test_env, _) = many();
+    let (test_env, _) = independent_steps();
     test_env.plan(&[r#"s0 * do ulimit -Sn >"$shared/soft"; hand_in COMPLETED "did it""#, "* * wait gate"]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();

@@ -40,8 +40,8 @@ fn two_revisions_are_compared_field_by_field() {
     assert_eq!(test_env.callboard(&["diff", "trial", "3", "3", "--json"]).run().json(), json!([]));
 }
 
-/// The part of `show --at` that `diff` compares.
-fn at(test_env: &testkit::TestEnv, revision: &str) -> Value {
+/// Returns the part of `show --at REVISION` that `diff` compares.
+fn shown_at(test_env: &testkit::TestEnv, revision: &str) -> Value {
     let shown = test_env.callboard(&["show", "trial", "--at", revision, "--json"]).run().json();
     json!({ "status": shown["status"], "document": shown["document"] })
 }
@@ -60,9 +60,9 @@ fn the_patch_leads_from_one_revision_to_the_other() {
     for (from, to) in [("1", newest.as_str()), (newest.as_str(), "1"), ("4", "5"), ("3", "7"), ("7", "3")] {
         let patch = test_env.callboard(&["diff", "trial", from, to, "--json"]).run();
         let patch: json_patch::Patch = serde_json::from_value(patch.json()).unwrap();
-        let mut document = at(&test_env, from);
+        let mut document = shown_at(&test_env, from);
         json_patch::patch(&mut document, &patch).unwrap();
-        assert_eq!(document, at(&test_env, to), "from {from} to {to}");
+        assert_eq!(document, shown_at(&test_env, to), "from {from} to {to}");
     }
     let whole = test_env.callboard(&["diff", "trial", "1", &newest, "--json"]).run();
     let since = test_env.callboard(&["diff", "trial", "1", "--json"]).run();

@@ -11,15 +11,15 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
     test_env.workflow(&["a"]);
     test_env.plan(&["a 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let told = test_env.callboard(&["log", "trial", "--full"]).run();
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    // The part that every prompt has is left out.
+    let log = test_env.callboard(&["log", "trial", "--full"]).run();
+    assert_eq!(log.code, 0, "{}", log.stderr);
+    // Leaves out the instructions how to report, which every prompt has.
     let mut shown = Vec::new();
     let mut skipped = false;
-    for line in told.transcript().lines() {
+    for line in log.transcript().lines() {
         match line.trim() {
             "│ ## How to report" => skipped = true,
-            rest if rest.starts_with("report of") => skipped = false,
+            trimmed if trimmed.starts_with("report of") => skipped = false,
             _ => {}
         }
         if !skipped {
@@ -93,14 +93,15 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
 }
 
 #[test]
-fn programs_read_prompt_and_report_too() {
+fn log_full_json_has_prompt_and_report_of_each_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let told = test_env.callboard(&["log", "trial", "--full", "--json"]).run().events();
-    let attempts: Vec<_> = told.iter().map(|line| &line["attempt"]).filter(|told| !told.is_null()).collect();
-    let ids: Vec<_> = attempts.iter().map(|told| told["id"].as_str().unwrap()).collect();
+    let entries = test_env.callboard(&["log", "trial", "--full", "--json"]).run().events();
+    let attempts: Vec<_> =
+        entries.iter().map(|entry| &entry["attempt"]).filter(|attempt| !attempt.is_null()).collect();
+    let ids: Vec<_> = attempts.iter().map(|attempt| attempt["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["a#1.1", "b#1.1", "b#1.2"]);
     assert!(attempts[0]["prompt"]["read"]["text"].as_str().unwrap().contains("Do what the step says."));
     assert_eq!(attempts[0]["report"]["accepted"]["from"], "the submitted report");
@@ -121,9 +122,9 @@ fn missing_and_damaged_files_are_named() {
     std::fs::create_dir(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
     std::fs::remove_dir_all(test_env.attempt("trial", "b", "1.1")).unwrap();
     std::fs::remove_dir_all(test_env.attempt("trial", "c", "1.1")).unwrap();
-    let told = test_env.callboard(&["log", "trial", "--full"]).run();
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    for said in [
+    let log = test_env.callboard(&["log", "trial", "--full"]).run();
+    assert_eq!(log.code, 0, "{}", log.stderr);
+    for expected in [
         "cannot be read: it is not a regular file",
         "report of a#1.1, from the journal; the report in its directory is invalid: the report file:",
         "│     \"did a\"",
@@ -131,7 +132,7 @@ fn missing_and_damaged_files_are_named() {
         "report of c#1.1: its directory is gone",
         "the file is missing",
     ] {
-        assert!(told.stdout.contains(said), "`{said}` is not in:\n{}", told.stdout);
+        assert!(log.stdout.contains(expected), "`{expected}` is not in:\n{}", log.stdout);
     }
 }
 
@@ -144,8 +145,8 @@ fn a_running_attempt_is_shown_at_the_end() {
     let running = test_env.run(&[]).start();
     running.wait_until_it_says("a#1.1 started");
     test_env.agent_log().wait_for_start("a#1.1");
-    let told = test_env.callboard(&["log", "trial", "--full"]).run();
-    assert!(told.stdout.contains("a#1.1 is still running"), "{}", told.stdout);
+    let log = test_env.callboard(&["log", "trial", "--full"]).run();
+    assert!(log.stdout.contains("a#1.1 is still running"), "{}", log.stdout);
     gate.open();
     assert_eq!(running.wait().code, 0);
 }
@@ -156,10 +157,10 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
     test_env.workflow(&["a", "b: a"]);
     test_env.plan(&["b 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let revisions = |more: &[&str]| {
-        let told = test_env.callboard(&[&["log", "trial", "--json"], more].concat()).run();
-        assert_eq!(told.code, 0, "{}", told.stderr);
-        told.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
+    let revisions = |filters: &[&str]| {
+        let log = test_env.callboard(&[&["log", "trial", "--json"], filters].concat()).run();
+        assert_eq!(log.code, 0, "{}", log.stderr);
+        log.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(revisions(&[]), [1, 2, 3, 4, 5, 6]);
     assert_eq!(revisions(&["--step", "a"]), [1, 2, 3]);
@@ -186,13 +187,13 @@ fn log_follow_ends_with_the_run() {
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    let log = test_env.callboard(&["log", "trial", "--json", "--follow"]).start();
-    log.wait_until_it_shows("\"revision\":2");
+    let following = test_env.callboard(&["log", "trial", "--json", "--follow"]).start();
+    following.wait_until_it_shows("\"revision\":2");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    let followed = log.wait();
+    let followed = following.wait();
     assert_eq!(followed.code, 0);
     assert_eq!(json!(followed.events()), json!(test_env.journal("trial")));
-    let after = test_env.callboard(&["log", "trial", "--json", "--follow"]).run();
-    assert_eq!(after.stdout, followed.stdout, "a run that rests has nothing to wait for");
+    let of_ended_run = test_env.callboard(&["log", "trial", "--json", "--follow"]).run();
+    assert_eq!(of_ended_run.stdout, followed.stdout, "a run that rests has nothing to wait for");
 }

@@ -47,8 +47,8 @@ fn runs_are_filtered_and_sorted() {
     cut   stopped        0/2    Nightly  [TIME] ago
     [exit 0]
     ");
-    let names = |more: &[&str]| {
-        let listed = test_env.callboard(&[&["ls", "--json"], more].concat()).run();
+    let names = |filters: &[&str]| {
+        let listed = test_env.callboard(&[&["ls", "--json"], filters].concat()).run();
         assert_eq!(listed.code, 0, "{}", listed.stderr);
         let listed = listed.json();
         let names = listed.as_array().unwrap().iter().map(|row| row["run"].as_str().unwrap().to_owned());

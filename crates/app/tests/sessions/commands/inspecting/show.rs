@@ -28,9 +28,9 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     ");
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"]["pid"], running.pid());
-    let doing = |step: &str| shown["steps"][step]["status"].as_str().unwrap().to_owned();
+    let step_status = |step: &str| shown["steps"][step]["status"].as_str().unwrap().to_owned();
     assert_eq!(
-        ["bad", "long", "other", "last"].map(doing),
+        ["bad", "long", "other", "last"].map(step_status),
         ["backing_off", "running", "waiting_for_slot", "waiting_for_steps"]
     );
     assert_eq!(shown["steps"]["last"]["steps"], json!(["long", "other"]));
@@ -235,8 +235,8 @@ fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     running.signal(rustix::process::Signal::STOP);
     testkit::wait_until_stopped(running.pid());
     let shown = test_env.callboard(&["show", "trial"]).run();
-    let told = format!("suspended: run `kill -CONT {}` to continue it", running.pid());
-    assert!(shown.stdout.contains(&told), "{}", shown.stdout);
+    let hint = format!("suspended: run `kill -CONT {}` to continue it", running.pid());
+    assert!(shown.stdout.contains(&hint), "{}", shown.stdout);
     running.signal(rustix::process::Signal::CONT);
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -251,15 +251,15 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let doing =
+    let step_status =
         || test_env.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["status"].clone();
-    assert_eq!(doing(), "running");
+    assert_eq!(step_status(), "running");
     let claim = std::fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();
     let shim = testkit::ProcessHandle::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
     shim.kill();
     shim.wait();
-    assert_eq!(doing(), "ended");
+    assert_eq!(step_status(), "ended");
     test_env.plan(&[]);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
 }

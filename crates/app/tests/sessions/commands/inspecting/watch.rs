@@ -34,12 +34,12 @@ fn a_run_can_be_watched_from_another_terminal() {
     ");
     let events = events.wait();
     assert_eq!(events.code, 0);
-    let told = events.events().into_iter().map(|event| {
+    let lines = events.events().into_iter().map(|event| {
         let words = ["event", "status", "attempt", "result", "outcome"]
             .map(|name| event[name].as_str().unwrap_or(""));
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
     });
-    assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @"
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
     snapshot running
     engine running
     running a#1.1

@@ -1,4 +1,4 @@
-//! Files with changed bytes in them.
+//! Files of the store with changed bytes.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,11 @@ use std::path::Path;
 use insta::assert_snapshot;
 use testkit::TestEnv;
 
-use super::{PAGE, entries, played};
+use super::{PAGE, entries, env_with_four_runs};
 use crate::sessions::{status, test_env};
 
-fn spoil(path: &Path, at: usize, length: usize) {
+/// Overwrites `length` bytes of a file with random ones.
+fn overwrite_randomly(path: &Path, at: usize, length: usize) {
     let mut random = fastrand::Rng::with_seed(at as u64);
     let mut bytes = fs::read(path).unwrap();
     let end = (at + length).min(bytes.len());
@@ -18,18 +19,18 @@ fn spoil(path: &Path, at: usize, length: usize) {
 }
 
 /// Makes one entry unreadable, as a changed byte on the disk would.
-fn spoil_entry(test_env: &TestEnv, run: &str, revision: u64) {
+fn damage_entry(test_env: &TestEnv, run: &str, revision: u64) {
     let path = test_env.store().join("callboard.db");
     let entries = entries(&test_env.store(), run);
     let body = &entries[usize::try_from(revision).unwrap() - 1];
     let mut bytes = fs::read(&path).unwrap();
-    // Everywhere: pages that are free now may hold an older copy.
-    let mut hits = 0;
+    // All copies are changed: pages that are free now may have an older one.
+    let mut damaged = 0;
     while let Some(at) = find(&bytes, body.as_bytes()) {
         bytes[at + body.len() / 2] ^= 1;
-        hits += 1;
+        damaged += 1;
     }
-    assert!(hits > 0, "a short entry lies on one page");
+    assert!(damaged > 0, "a short entry lies on one page");
     fs::write(&path, bytes).unwrap();
 }
 
@@ -39,18 +40,18 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 
 #[test]
 fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     let database = test_env.store().join("callboard.db");
-    spoil(&database, 0, PAGE);
+    overwrite_randomly(&database, 0, PAGE);
     let damaged = fs::read(&database).unwrap();
     let refused = test_env.callboard(&["ls"]).run();
     assert_eq!(refused.code, 5);
     assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
 
-    let dry = test_env.callboard(&["recover", "--dry-run"]).run();
-    assert_eq!(dry.code, 0, "{}", dry.transcript());
+    let dry_run = test_env.callboard(&["recover", "--dry-run"]).run();
+    assert_eq!(dry_run.code, 0, "{}", dry_run.transcript());
     assert!(fs::read(&database).unwrap() == damaged && !test_env.store().join("saved").exists());
-    assert_snapshot!(dry.transcript(), @"
+    assert_snapshot!(dry_run.transcript(), @"
     $ callboard recover --dry-run
     note: nothing was changed; run `callboard recover` to repair the store; it makes a backup first
     the store `[STORE]` is damaged
@@ -65,10 +66,10 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
 
     let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
-    let told = recovered.json();
-    let kept = Path::new(told["backup"].as_str().unwrap());
-    assert!(fs::read(kept.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
-    assert!(told["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "whole"), "{told}");
+    let recovery = recovered.json();
+    let backup = Path::new(recovery["backup"].as_str().unwrap());
+    assert!(fs::read(backup.join("callboard.db")).unwrap() == damaged, "it was not kept byte for byte");
+    assert!(recovery["runs"].as_array().unwrap().iter().all(|run| run["outcome"] == "whole"), "{recovery}");
     let again = test_env.callboard(&["recover"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(again.stdout.contains("is intact"), "{}", again.stdout);
@@ -81,11 +82,12 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
 
 #[test]
 fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
-    let test_env = played();
-    spoil_entry(&test_env, "two", 4);
+    let test_env = env_with_four_runs();
+    damage_entry(&test_env, "two", 4);
     let recovered = test_env.callboard(&["recover"]).run();
-    let kept = fs::read_dir(test_env.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
-    let transcript = recovered.transcript().replace(kept.to_str().unwrap(), "[WHEN]");
+    let backup_name =
+        fs::read_dir(test_env.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
+    let transcript = recovered.transcript().replace(backup_name.to_str().unwrap(), "[WHEN]");
     assert_snapshot!(transcript, @"
     $ callboard recover
     note: another program had changed `[REPO]/.agents/runs/two/run_state.json`; its version was moved to `[STORE]/quarantine/two/[HEX]-run_state.json`
@@ -106,10 +108,10 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
         "{}",
         log.stdout
     );
-    let begun = test_env.agent_log().started().len();
+    let started = test_env.agent_log().started().len();
     let resumed = test_env.callboard(&["resume", "two"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(test_env.agent_log().started().len(), begun, "what was finished ran again");
+    assert_eq!(test_env.agent_log().started().len(), started, "what was finished ran again");
     assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
@@ -122,24 +124,26 @@ fn rewrite_entry(
 ) {
     let select = "SELECT run, write_id, body FROM entries
                   WHERE revision = ?2 AND run = (SELECT id FROM runs WHERE name = ?1)";
-    let (number, write_id, body): (i64, Vec<u8>, String) = database
+    let (run_number, write_id, body): (i64, Vec<u8>, String) = database
         .query_one(select, rusqlite::params![run, revision.cast_signed()], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .unwrap();
     let changed = change(&body);
     assert_ne!(changed, body);
-    let covered =
-        [&number.to_le_bytes()[..], &revision.to_le_bytes(), &write_id, changed.as_bytes()].concat();
-    let digest = store::Digest::of(covered);
+    let checksummed =
+        [&run_number.to_le_bytes()[..], &revision.to_le_bytes(), &write_id, changed.as_bytes()].concat();
+    let digest = store::Digest::of(checksummed);
     let checksum = &digest.as_str()[..32];
     let update = "UPDATE entries SET body = ?3, checksum = unhex(?4) WHERE run = ?1 AND revision = ?2";
-    database.execute(update, rusqlite::params![number, revision.cast_signed(), changed, checksum]).unwrap();
+    database
+        .execute(update, rusqlite::params![run_number, revision.cast_signed(), changed, checksum])
+        .unwrap();
 }
 
 #[test]
 fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     rewrite_entry(&database, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
     drop(database);
@@ -153,7 +157,7 @@ fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back
 
 #[test]
 fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     let path = test_env.store().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
     rewrite_entry(&database, "one", 3, |body| {
@@ -171,19 +175,20 @@ fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
 }
 
 #[test]
-fn embedded_a_second_recovery_keeps_its_own_copy() {
-    let test_env = played();
+fn embedded_a_second_recovery_makes_its_own_backup() {
+    let test_env = env_with_four_runs();
     for run in ["one", "two"] {
-        spoil_entry(&test_env, run, 5);
+        damage_entry(&test_env, run, 5);
         assert_eq!(test_env.callboard(&["recover"]).run().code, 1);
     }
-    let kept: Vec<_> =
-        fs::read_dir(test_env.store().join("saved")).unwrap().map(|d| d.unwrap().path()).collect();
-    assert_eq!(kept.len(), 2, "{kept:?}");
-    let copies: Vec<_> = kept.iter().map(|kept| fs::read(kept.join("callboard.db")).unwrap()).collect();
+    let backups: Vec<_> =
+        fs::read_dir(test_env.store().join("saved")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(backups.len(), 2, "{backups:?}");
+    let copies: Vec<_> =
+        backups.iter().map(|backup| fs::read(backup.join("callboard.db")).unwrap()).collect();
     assert!(copies[0] != copies[1]);
     let checked =
-        std::process::Command::new("sha256sum").args(["-c", "digests"]).current_dir(&kept[0]).output();
+        std::process::Command::new("sha256sum").args(["-c", "digests"]).current_dir(&backups[0]).output();
     assert!(checked.unwrap().status.success());
 }
 
@@ -197,17 +202,17 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     test_env.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
-    let log = test_env.store().join("callboard.db-wal");
-    let frames = (fs::metadata(&log).unwrap().len() as usize - 32) / (24 + PAGE);
+    let wal = test_env.store().join("callboard.db-wal");
+    let frames = (fs::metadata(&wal).unwrap().len() as usize - 32) / (24 + PAGE);
     assert!(frames > 8, "the log has {frames} frames");
-    spoil(&log, 32 + 2 * (24 + PAGE) + 100, 50);
-    let damaged = fs::read(&log).unwrap();
+    overwrite_randomly(&wal, 32 + 2 * (24 + PAGE) + 100, 50);
+    let damaged = fs::read(&wal).unwrap();
     let recovered = test_env.callboard(&["recover", "--json"]).run();
-    let told = recovered.json();
-    assert!(told["damage"][0].as_str().unwrap().contains("of its log"), "{told}");
-    assert_eq!(told["runs"][0]["outcome"], "whole", "{told}");
-    let kept = Path::new(told["backup"].as_str().unwrap());
-    assert!(fs::read(kept.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
+    let recovery = recovered.json();
+    assert!(recovery["damage"][0].as_str().unwrap().contains("of its log"), "{recovery}");
+    assert_eq!(recovery["runs"][0]["outcome"], "whole", "{recovery}");
+    let backup = Path::new(recovery["backup"].as_str().unwrap());
+    assert!(fs::read(backup.join("callboard.db-wal")).unwrap() == damaged, "it was not kept byte for byte");
     // The agent is still running and is adopted: no second one is started.
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());

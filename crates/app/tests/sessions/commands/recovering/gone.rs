@@ -6,28 +6,28 @@ use std::path::PathBuf;
 use insta::assert_snapshot;
 use testkit::TestEnv;
 
-use super::{entries, played, rebuild};
+use super::{entries, env_with_four_runs, recover_from_view};
 
-/// As if a recovery had been killed after it backed up the store and removed the database. Returns the backup.
-fn cut_off(test_env: &TestEnv) -> PathBuf {
-    let kept = test_env.store().join("saved/20260101T000000Z");
-    fs::create_dir_all(&kept).unwrap();
-    fs::rename(test_env.store().join("callboard.db"), kept.join("callboard.db")).unwrap();
-    fs::write(kept.join("unfinished"), "").unwrap();
-    kept
+/// Leaves the store as a recovery does that was killed after it moved the database to a backup. Returns the backup.
+fn interrupt_recovery(test_env: &TestEnv) -> PathBuf {
+    let backup = test_env.store().join("saved/20260101T000000Z");
+    fs::create_dir_all(&backup).unwrap();
+    fs::rename(test_env.store().join("callboard.db"), backup.join("callboard.db")).unwrap();
+    fs::write(backup.join("unfinished"), "").unwrap();
+    backup
 }
 
 #[test]
 fn embedded_an_interrupted_recovery_continues_from_its_backup() {
-    let test_env = played();
-    let kept = cut_off(&test_env);
+    let test_env = env_with_four_runs();
+    let backup = interrupt_recovery(&test_env);
     let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert_eq!(entries(&test_env.store(), "one").len(), 5);
-    assert!(!kept.join("unfinished").exists() && kept.join("callboard.db").exists());
+    assert!(!backup.join("unfinished").exists() && backup.join("callboard.db").exists());
 
-    // A leftover mark does not reset a store that was used since.
-    fs::write(kept.join("unfinished"), "").unwrap();
+    // A leftover file `unfinished` does not reset a store that was used since.
+    fs::write(backup.join("unfinished"), "").unwrap();
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     let revision = entries(&test_env.store(), "trial").len();
     assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
@@ -36,9 +36,9 @@ fn embedded_an_interrupted_recovery_continues_from_its_backup() {
 
 #[test]
 fn embedded_recover_from_view_does_not_overwrite_an_interrupted_recovery() {
-    let test_env = played();
-    cut_off(&test_env);
-    let refused = rebuild(&test_env, &test_env.view("one")).run();
+    let test_env = env_with_four_runs();
+    interrupt_recovery(&test_env);
+    let refused = recover_from_view(&test_env, &test_env.view("one")).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     assert!(refused.stderr.contains("`callboard recover` first"), "{}", refused.stderr);
     assert!(!test_env.store().join("callboard.db").exists(), "an empty store was begun");
@@ -48,14 +48,14 @@ fn embedded_recover_from_view_does_not_overwrite_an_interrupted_recovery() {
 
 #[test]
 fn embedded_a_database_that_is_being_replaced_is_waited_for() {
-    let test_env = played();
-    let (database, aside) = (test_env.store().join("callboard.db"), test_env.store().join("aside"));
+    let test_env = env_with_four_runs();
+    let (database, moved_database) = (test_env.store().join("callboard.db"), test_env.store().join("aside"));
     let writer_lock = fs::File::options().write(true).open(test_env.store().join("writer.lock")).unwrap();
     writer_lock.lock().unwrap();
-    fs::rename(&database, &aside).unwrap();
+    fs::rename(&database, &moved_database).unwrap();
     let running = test_env.callboard(&["ls"]).start();
     crate::sessions::commands::archives::wait_for_queue(&test_env, 1);
-    fs::rename(&aside, &database).unwrap();
+    fs::rename(&moved_database, &database).unwrap();
     drop(writer_lock);
     let listed = running.wait();
     assert_eq!(listed.code, 0, "{}", listed.transcript());
@@ -63,7 +63,7 @@ fn embedded_a_database_that_is_being_replaced_is_waited_for() {
 
 #[test]
 fn embedded_a_deleted_database_is_reported_with_a_hint() {
-    let test_env = played();
+    let test_env = env_with_four_runs();
     fs::remove_file(test_env.store().join("callboard.db")).unwrap();
     let refused = test_env.callboard(&["ls"]).run();
     assert_eq!(refused.code, 5);

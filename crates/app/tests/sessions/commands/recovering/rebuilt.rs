@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::rebuild;
+use super::recover_from_view;
 use crate::sessions::test_env;
 
 #[test]
@@ -18,7 +18,7 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     fs::remove_dir_all(test_env.store()).unwrap();
     test_env.plan(&[]);
     let view = test_env.view("trial");
-    let rebuilt = rebuild(&test_env, &view).run();
+    let rebuilt = recover_from_view(&test_env, &view).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let after = test_env.document("trial");
     assert_eq!(after["steps"], before["steps"]);
@@ -27,7 +27,7 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     assert!(log.stdout.contains("rebuilt from its view"), "{}", log.stdout);
     let shown = test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("rebuilt from its view"), "{}", shown.stdout);
-    assert_eq!(rebuild(&test_env, &view).run().code, 3, "it exists now");
+    assert_eq!(recover_from_view(&test_env, &view).run().code, 3, "it exists now");
 
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -48,7 +48,7 @@ fn embedded_a_rebuilt_run_continues_the_branch_of_its_finished_steps() {
     assert_eq!(running.wait().code, 130);
     fs::remove_dir_all(test_env.store()).unwrap();
     test_env.plan(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
-    let rebuilt = rebuild(&test_env, &test_env.view("trial")).run();
+    let rebuilt = recover_from_view(&test_env, &test_env.view("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -66,9 +66,9 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     let refused = |text: &str, steps: &[&str]| {
         fs::write(&copy, text).unwrap();
         test_env.workflow(steps);
-        let rebuild =
+        let arguments =
             ["recover", "--dry-run", "--from-view", copy.to_str().unwrap(), "--workflow", "wf.yaml"];
-        let session = test_env.with_agent(&rebuild).run();
+        let session = test_env.with_agent(&arguments).run();
         assert_eq!(session.code, 2, "{}", session.transcript());
         session.stderr
     };
@@ -78,7 +78,7 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     assert!(refused(&good, &["z"]).contains("it has no step `z`"));
     // A run that succeeded in the view has succeeded in the store.
     test_env.workflow(&["a"]);
-    let session = rebuild(&test_env, &test_env.view("trial")).run();
+    let session = recover_from_view(&test_env, &test_env.view("trial")).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("succeeded"), "{}", session.stdout);
 }
@@ -93,7 +93,7 @@ fn a_view_with_an_absurd_count_is_refused() {
     document["steps"]["a"]["iteration_count"] = u32::MAX.into();
     let view = test_env.write("absurd.json", &document.to_string());
     // The memory limit ends the test early if the count were believed.
-    let refused = rebuild(&test_env, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
+    let refused = recover_from_view(&test_env, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("implausible `iteration_count` of 4294967295"), "{}", refused.stderr);
 }
@@ -106,7 +106,7 @@ fn embedded_a_rebuilt_journal_names_only_known_gates() {
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 1);
     fs::remove_dir_all(test_env.store()).unwrap();
-    let rebuilt = rebuild(&test_env, &test_env.view("trial")).run();
+    let rebuilt = recover_from_view(&test_env, &test_env.view("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let log = test_env.callboard(&["log", "trial"]).run().stdout;
     assert!(log.contains("rebuilt from its view") && !log.contains("because of"), "{log}");

@@ -1,21 +1,24 @@
-//! The pipeline: fixed on the second attempt, exhausted, blocked, with questions, and rehearsed.
+//! The pipeline of writer, build and reviewer: its loop-backs, questions, leases, imports and rehearsals.
 
 use std::path::Path;
 
 use testkit::Session;
 
-use super::Issue;
+use super::IssueEnv;
 use crate::sessions::commands::archives::wait_for_lock_queue;
 
 #[test]
 fn a_bug_is_fixed_on_the_second_attempt() {
-    let issue = Issue::new();
-    // What the build and the reviewer leave behind was not reviewed, so it is not committed.
+    let issue = IssueEnv::new();
+    // Files that the build and the reviewer leave behind were not reviewed, so they are not committed.
     let types = "['sh', '-c', 'if grep -q on light; then touch left-by-the-build; fi']";
     let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
     issue.test_env.write("callboard.toml", &checks);
-    issue.agent("reviewer", "echo off >light; echo late >late; say '\"review\":{\"verdict\":\"APPROVED\"}'");
-    let session = issue.start(&[]);
+    issue.set_agent_script(
+        "reviewer",
+        "echo off >light; echo late >late; say '\"review\":{\"verdict\":\"APPROVED\"}'",
+    );
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
     assert_eq!(
@@ -30,37 +33,39 @@ fn a_bug_is_fixed_on_the_second_attempt() {
         (&document["build"]["tests_passed"], &document["build"]["lint_passed"]),
         (&true.into(), &().into())
     );
-    assert_eq!(issue.commits(), ["fix: The light is off"]);
+    assert_eq!(issue.commit_subjects(), ["fix: The light is off"]);
     let hash = issue.test_env.git(&["rev-parse", "agent/issue-42"]);
     assert_eq!(document["commit"]["hash"], hash.trim());
-    assert_eq!(issue.remote("agent/issue-42"), hash.trim());
+    assert_eq!(issue.remote_commit("agent/issue-42"), hash.trim());
     assert_eq!(issue.test_env.git(&["show", "agent/issue-42:light"]), "on\n");
     let files = issue.test_env.git(&["diff", "--name-only", "main", "agent/issue-42"]);
     assert_eq!(files, "light\nlight.test\n", "the state file is not committed");
-    let [request] = issue.tracked("pull-request-").try_into().unwrap();
+    let [pull_request] = issue.tracker_files("pull-request-").try_into().unwrap();
     assert_eq!(
-        (&request["baseRefName"], &request["title"]),
+        (&pull_request["baseRefName"], &pull_request["title"]),
         (&"main".into(), &"Fix #42: The light is off".into())
     );
-    assert_eq!(issue.tracked("comment-").len(), 1);
-    assert!(!document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracked("closed-").is_empty());
+    assert_eq!(issue.tracker_files("comment-").len(), 1);
+    assert!(
+        !document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracker_files("closed-").is_empty()
+    );
     let prompt =
         std::fs::read_to_string(issue.test_env.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("light light.test differ"), "the writer sees why it was sent back: {prompt}");
     // A second run finds the branch.
     let again = issue
         .test_env
-        .callboard(&["issue", issue.dir("tracker/issue.json").to_str().unwrap(), "--rehearse"])
+        .callboard(&["issue", issue.shared_path("tracker/issue.json").to_str().unwrap(), "--rehearse"])
         .run();
     assert_eq!(again.code, 3, "{}", again.transcript());
     assert!(again.transcript().contains("--continue"), "{}", again.transcript());
 }
 
 #[test]
-fn three_red_builds_fail_the_run_with_the_last_feedback() {
-    let issue = Issue::new();
-    issue.agent("writer", "echo dim >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
-    let session = issue.start(&[]);
+fn three_failed_builds_fail_the_run_with_the_last_feedback() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script("writer", "echo dim >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = issue.document();
     let pipeline = &document["pipeline"];
@@ -69,23 +74,23 @@ fn three_red_builds_fail_the_run_with_the_last_feedback() {
     assert!(document["review"]["feedback_for_writer"].as_str().unwrap().contains("differ"));
     assert_eq!(document["learnings"]["outcome"], "failed_max_retries");
     assert!(document["review"]["verdict"].is_null(), "the reviewer is not asked about a red build");
-    assert!(issue.commits().is_empty() && issue.tracked("pull-request-").is_empty());
-    let [comment] = issue.tracked("comment-").try_into().unwrap();
+    assert!(issue.commit_subjects().is_empty() && issue.tracker_files("pull-request-").is_empty());
+    let [comment] = issue.tracker_files("comment-").try_into().unwrap();
     assert!(comment["body"].as_str().unwrap().contains("> light light.test differ"), "{comment}");
-    // With a better writer, a retry has all its attempts again.
-    std::fs::remove_file(issue.dir("agents/writer")).unwrap();
+    // A retry has all pipeline attempts again; with the default writer it succeeds.
+    std::fs::remove_file(issue.shared_path("agents/writer")).unwrap();
     let retried = issue.test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert_eq!(issue.document()["attempts"].as_array().unwrap().len(), 3);
 }
 
 #[test]
-fn a_change_that_must_not_be_made_is_sent_back_before_the_review() {
-    let issue = Issue::new();
-    issue.agent("writer.1", "mkdir secret; echo on >secret/key; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
-    issue.agent("writer.2", "say '\"writer\":{\"summary\":\"nothing\"}'; rm -r secret");
-    issue.agent("writer.3", "echo on >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
-    let session = issue.start(&[]);
+fn a_forbidden_change_is_sent_back_before_the_review() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script("writer.1", "mkdir secret; echo on >secret/key; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    issue.set_agent_script("writer.2", "say '\"writer\":{\"summary\":\"nothing\"}'; rm -r secret");
+    issue.set_agent_script("writer.3", "echo on >light; echo on >light.test; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'");
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let attempts = issue.document()["attempts"].clone();
     let feedback =
@@ -99,10 +104,13 @@ fn a_change_that_must_not_be_made_is_sent_back_before_the_review() {
 }
 
 #[test]
-fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
-    let issue = Issue::new();
-    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
-    let session = issue.start(&["--exit-when-waiting"]);
+fn a_blocked_run_waits_and_continues_after_an_answer() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script(
+        "triage",
+        "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'",
+    );
+    let session = issue.run_trial(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
     let pipeline = issue.document()["pipeline"].clone();
     assert_eq!((&pipeline["status"], &pipeline["blocked_reason"]), (&"blocked".into(), &"too large".into()));
@@ -110,7 +118,7 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
     assert!(inbox.stdout.contains("too large"), "{}", inbox.transcript());
     let shown = issue.test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("(done) triage"), "{}", shown.transcript());
-    let [comment] = issue.tracked("comment-").try_into().unwrap();
+    let [comment] = issue.tracker_files("comment-").try_into().unwrap();
     assert!(comment["body"].as_str().unwrap().contains("> too large"), "{comment}");
     let answered =
         issue.test_env.callboard(&["answer", "trial/person", "workaround", "--text", "only the light"]).run();
@@ -126,13 +134,13 @@ fn a_blocked_run_waits_and_an_answer_lets_it_go_on() {
 
 #[test]
 fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     let callboard = issue.test_env.program().display().to_string();
-    issue.agent(
+    issue.set_agent_script(
         "writer.1",
         &format!("{callboard} ask analyst 'Which file?' && {callboard} escalate 'It touches the light'"),
     );
-    let session = issue.start(&["--exit-when-waiting"]);
+    let session = issue.run_trial(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.transcript().contains("pending   writer"), "it is asked again: {}", session.transcript());
     let question = issue.document()["communication"]["questions"][0].clone();
@@ -152,11 +160,14 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
 
 #[test]
 fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     let callboard = issue.test_env.program().display().to_string();
-    issue.agent("writer.1", &format!("{callboard} escalate --no-human 'The rules contradict each other'"));
-    issue.agent("analyst.answer", "say '\"answer\":\"The test wins.\"'");
-    let session = issue.start(&["--exit-when-waiting"]);
+    issue.set_agent_script(
+        "writer.1",
+        &format!("{callboard} escalate --no-human 'The rules contradict each other'"),
+    );
+    issue.set_agent_script("analyst.answer", "say '\"answer\":\"The test wins.\"'");
+    let session = issue.run_trial(&["--exit-when-waiting"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let escalation = issue.document()["communication"]["escalations"][0].clone();
     assert_eq!((&escalation["resolved"], &escalation["resolved_by"]), (&true.into(), &"analyst".into()));
@@ -166,18 +177,21 @@ fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
     };
     assert!(prompt("analyst.answer", "1.1").contains("The rules contradict each other"));
     assert!(prompt("writer", "2.1").contains("The test wins."));
-    assert_eq!(issue.tracked("comment-").len(), 1, "the issue is told of the end only");
+    assert_eq!(issue.tracker_files("comment-").len(), 1, "the issue is told of the end only");
 }
 
 #[test]
-fn a_run_that_is_stopped_or_refused_without_an_engine_is_learnt_from_at_once() {
-    let issue = Issue::new();
-    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
+fn a_run_that_is_stopped_or_rejected_without_an_engine_is_added_to_the_learnings() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script(
+        "triage",
+        "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'",
+    );
     let outcomes = || {
         let sessions = issue.learnings()["sessions"].clone();
         sessions.as_array().unwrap().iter().map(|session| session["outcome"].clone()).collect::<Vec<_>>()
     };
-    let session = issue.start(&["--exit-when-waiting"]);
+    let session = issue.run_trial(&["--exit-when-waiting"]);
     assert_eq!(session.code, 4, "{}", session.transcript());
     let stopped = issue.test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
@@ -190,17 +204,17 @@ fn a_run_that_is_stopped_or_refused_without_an_engine_is_learnt_from_at_once() {
 }
 
 #[test]
-fn what_a_red_build_leaves_behind_is_no_work() {
-    let issue = Issue::new();
+fn files_left_by_a_failed_build_are_removed() {
+    let issue = IssueEnv::new();
     let types = "['sh', '-c', 'echo >>left-by-the-build; echo changed >light']";
     let checks = format!("[checks]\ntest = ['cmp', 'light', 'light.test']\ntypes = {types}\n");
     issue.test_env.write("callboard.toml", &checks);
-    // The second writer fails once: the next attempt goes on with what it has left.
+    // The first attempt of the second turn fails: the next attempt continues with the files that it left.
     let script = "ls >$SEEN; cat light >>$SEEN; if [ -f begun ]; then rm begun; else touch begun; exit 1; fi; \
                   echo on >light; say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'";
-    let seen = issue.dir("seen");
-    issue.agent("writer.2", &format!("SEEN={}; {script}", seen.display()));
-    let session = issue.start(&[]);
+    let seen = issue.shared_path("seen");
+    issue.set_agent_script("writer.2", &format!("SEEN={}; {script}", seen.display()));
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let seen = std::fs::read_to_string(seen).unwrap();
     assert_eq!(seen, "begun\ncallboard.toml\nissue-state.json\nlight\nlight.test\ntask.md\ndim\n");
@@ -212,40 +226,46 @@ fn what_a_red_build_leaves_behind_is_no_work() {
 
 #[test]
 fn a_branch_that_only_the_remote_has_is_continued_with_its_pull_request() {
-    let issue = Issue::new();
-    let first = issue.start(&["--no-triage"]);
+    let issue = IssueEnv::new();
+    let first = issue.run_trial(&["--no-triage"]);
     assert_eq!(first.code, 0, "{}", first.transcript());
     issue.test_env.git(&["branch", "--delete", "--force", "agent/issue-42"]);
-    issue.agent(
+    issue.set_agent_script(
         "writer",
         "echo more >more; say '\"writer\":{\"summary\":\"Second.\",\"test_file\":\"light.test\"}'",
     );
-    let file = issue.dir("tracker/issue.json").display().to_string();
-    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let file = issue.shared_path("tracker/issue.json").display().to_string();
+    let agent = issue.shared_path("issue-agent.sh").display().to_string();
     let command = ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage"];
     let refused = issue.test_env.callboard(&command).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.transcript().contains("the remote has a branch"), "{}", refused.transcript());
     let second = issue.test_env.callboard(&[&command[..], &["--continue"]].concat()).run();
     assert_eq!(second.code, 0, "{}", second.transcript());
-    assert_eq!(issue.commits().len(), 2);
-    assert_eq!(issue.remote("agent/issue-42"), issue.test_env.git(&["rev-parse", "agent/issue-42"]).trim());
-    let [request] = issue.tracked("pull-request-").try_into().unwrap();
-    let body = request["body"].as_str().unwrap();
+    assert_eq!(issue.commit_subjects().len(), 2);
+    assert_eq!(
+        issue.remote_commit("agent/issue-42"),
+        issue.test_env.git(&["rev-parse", "agent/issue-42"]).trim()
+    );
+    let [pull_request] = issue.tracker_files("pull-request-").try_into().unwrap();
+    let body = pull_request["body"].as_str().unwrap();
     assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
 }
 
 #[test]
 fn a_branch_belongs_to_one_run_at_a_time() {
-    let issue = Issue::new();
-    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
-    let first = issue.start(&["--exit-when-waiting"]);
+    let issue = IssueEnv::new();
+    issue.set_agent_script(
+        "triage",
+        "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'",
+    );
+    let first = issue.run_trial(&["--exit-when-waiting"]);
     assert_eq!(first.code, 4, "{}", first.transcript());
     // Another checkout of the repository has an `issue-state.json` of its own.
-    let other = issue.dir("other");
+    let other = issue.shared_path("other");
     issue.test_env.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
-    let file = issue.dir("tracker/issue.json").display().to_string();
-    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let file = issue.shared_path("tracker/issue.json").display().to_string();
+    let agent = issue.shared_path("issue-agent.sh").display().to_string();
     let second =
         ["issue", &file, "--run-id", "second", "--wrapper", &agent, "--no-triage", "--continue", "--repo"];
     let second = [&second[..], &[other.to_str().unwrap()]].concat();
@@ -258,23 +278,26 @@ fn a_branch_belongs_to_one_run_at_a_time() {
     let refused = issue.test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("run `second` has worked on branch"), "{}", refused.transcript());
-    assert_eq!(issue.commits(), ["fix: The light is off"]);
+    assert_eq!(issue.commit_subjects(), ["fix: The light is off"]);
 }
 
-/// Both had found the branch free before the other was in the store.
+/// Both commands find the branch free, because neither run is in the store yet.
 #[test]
-fn of_two_starts_at_the_same_instant_one_gets_the_branch() {
-    let issue = Issue::new();
-    issue.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
-    // The store exists, so that both wait for the lease and for nothing before.
+fn of_two_concurrent_starts_one_gets_the_branch() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script(
+        "triage",
+        "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'",
+    );
+    // The store is created first, so that both commands wait for the lease lock and for nothing else.
     assert_eq!(issue.test_env.callboard(&["ls"]).run().code, 0);
     std::fs::create_dir_all(issue.test_env.store()).unwrap();
     let path = issue.test_env.store().join("leases.lock");
     let lock = std::fs::File::create(&path).unwrap();
     lock.lock().unwrap();
-    let file = issue.dir("tracker/issue.json").display().to_string();
-    let agent = issue.dir("issue-agent.sh").display().to_string();
-    let other = issue.dir("other");
+    let file = issue.shared_path("tracker/issue.json").display().to_string();
+    let agent = issue.shared_path("issue-agent.sh").display().to_string();
+    let other = issue.shared_path("other");
     issue.test_env.git(&["worktree", "add", "--quiet", "--detach", other.to_str().unwrap()]);
     let start = |name: &str, repo: &Path| {
         let command = ["issue", &file, "--run-id", name, "--wrapper", &agent, "--exit-when-waiting"];
@@ -292,22 +315,22 @@ fn of_two_starts_at_the_same_instant_one_gets_the_branch() {
 }
 
 #[test]
-fn what_triage_analyst_and_answerers_leave_behind_is_no_work() {
-    let issue = Issue::new();
-    issue.agent("triage", "touch left-by-triage; say '\"triage\":{\"should_proceed\":true}'");
-    issue.agent(
+fn files_left_by_triage_analyst_and_answers_are_removed() {
+    let issue = IssueEnv::new();
+    issue.set_agent_script("triage", "touch left-by-triage; say '\"triage\":{\"should_proceed\":true}'");
+    issue.set_agent_script(
         "analyst",
         "ls >left-by-the-analyst; say '\"analysis\":{\"issue_type\":\"BUG_FIX\",\"brief\":\"on\",\
          \"test_requirement\":{\"required\":false}}'",
     );
-    issue.agent("analyst.answer", "rm light; touch left-by-the-answer; say '\"answer\":\"on\"'");
+    issue.set_agent_script("analyst.answer", "rm light; touch left-by-the-answer; say '\"answer\":\"on\"'");
     let callboard = issue.test_env.program().display().to_string();
-    issue.agent("writer.1", &format!("echo dim >light; {callboard} ask analyst 'Which light?'"));
-    let seen = issue.dir("seen");
+    issue.set_agent_script("writer.1", &format!("echo dim >light; {callboard} ask analyst 'Which light?'"));
+    let seen = issue.shared_path("seen");
     let script = "cat light >>$SEEN; ls >>$SEEN; echo on >light; echo on >light.test; \
                   say '\"writer\":{\"summary\":\"s\",\"test_file\":\"light.test\"}'";
-    issue.agent("writer.2", &format!("SEEN={}; {script}", seen.display()));
-    let session = issue.start(&[]);
+    issue.set_agent_script("writer.2", &format!("SEEN={}; {script}", seen.display()));
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let seen = std::fs::read_to_string(seen).unwrap();
     assert_eq!(
@@ -320,30 +343,30 @@ fn what_triage_analyst_and_answerers_leave_behind_is_no_work() {
 
 #[test]
 fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
-    let issue = Issue::new();
-    let file = issue.dir("tracker/issue.json").display().to_string();
-    // As in GitHub Actions, which says where the state file is read.
-    let workspace = issue.dir("workspace");
+    let issue = IssueEnv::new();
+    let file = issue.shared_path("tracker/issue.json").display().to_string();
+    // As in GitHub Actions, whose GITHUB_WORKSPACE says where the state file is.
+    let workspace = issue.shared_path("workspace");
     std::fs::create_dir(&workspace).unwrap();
     let command = issue.test_env.callboard(&["issue", &file, "--tracker", "files", "--rehearse"]);
     let session = command.env("GITHUB_WORKSPACE", &workspace).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(issue.commits().len(), 1, "the commit is made on its branch");
+    assert_eq!(issue.commit_subjects().len(), 1, "the commit is made on its branch");
     let text = std::fs::read_to_string(workspace.join("issue-state.json")).unwrap();
     let document: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&document["commit"]["pushed"], &document["commit"]["pr_created"]),
         (&false.into(), &false.into())
     );
-    assert_eq!(issue.tracked("").len(), 1, "only the issue is there");
+    assert_eq!(issue.tracker_files("").len(), 1, "only the issue is there");
     assert!(!issue.test_env.store().join("learnings.json").exists());
 }
 
 #[test]
 fn without_a_remote_the_run_completes_unpushed() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     issue.test_env.git(&["remote", "remove", "origin"]);
-    let session = issue.start(&["--no-triage", "--close"]);
+    let session = issue.run_trial(&["--no-triage", "--close"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let commit = issue.document()["commit"].clone();
     assert_eq!((&commit["completed"], &commit["pushed"]), (&true.into(), &false.into()));
@@ -355,7 +378,7 @@ fn without_a_remote_the_run_completes_unpushed() {
 
 #[test]
 fn an_imported_state_continues_after_its_analysis() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     let state = serde_json::json!({
         "version": "1.0",
         "issue": { "number": 42, "title": "The light", "url": "https://github.com/o/r/issues/42", "type": "BUG_FIX", "original_body": "", "labels": [] },
@@ -364,22 +387,22 @@ fn an_imported_state_continues_after_its_analysis() {
         "analysis": { "completed": true, "brief": "on", "test_requirement": { "required": false } },
         "mood": "fine",
     });
-    let file = issue.dir("tracker/state.json");
+    let file = issue.shared_path("tracker/state.json");
     std::fs::write(&file, state.to_string()).unwrap();
     let imported = issue.test_env.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert_eq!(issue.test_env.git(&["status", "--porcelain"]), "", "its files are excluded from git");
     let shown = issue.test_env.callboard(&["show", "issue-42"]).run().stdout;
     assert!(shown.contains("(done) triage") && shown.contains("(done) analyst"), "{shown}");
-    let agent = issue.dir("issue-agent.sh").display().to_string();
+    let agent = issue.shared_path("issue-agent.sh").display().to_string();
     let resumed = issue.test_env.callboard(&["resume", "issue-42", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let document = issue.document();
     assert_eq!((&document["pipeline"]["status"], &document["mood"]), (&"completed".into(), &"fine".into()));
-    assert_eq!(issue.tracked("pull-request-").len(), 1, "the flag is stronger than the address");
+    assert_eq!(issue.tracker_files("pull-request-").len(), 1, "the flag is stronger than the address");
     let checked = issue.test_env.callboard(&["check", "issue-state.json"]).run();
     assert_eq!(checked.code, 0, "{}", checked.transcript());
-    // What has succeeded elsewhere is kept, and nothing is left to do.
+    // A completed state becomes a finished run: nothing is left to resume.
     let again = issue.test_env.callboard(&["import", "issue-state.json", "--as", "again"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert!(!again.transcript().contains("callboard resume"), "{}", again.transcript());
@@ -387,7 +410,7 @@ fn an_imported_state_continues_after_its_analysis() {
 
 #[test]
 fn an_imported_approval_of_no_change_is_not_published() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     let done = serde_json::json!({ "completed": true });
     let state = serde_json::json!({
         "version": "1.0",
@@ -397,50 +420,53 @@ fn an_imported_approval_of_no_change_is_not_published() {
         "analysis": done, "writer": done, "build": { "completed": true, "tests_passed": true },
         "review": { "completed": true, "verdict": "APPROVED" },
     });
-    let file = issue.dir("tracker/state.json");
+    let file = issue.shared_path("tracker/state.json");
     std::fs::write(&file, state.to_string()).unwrap();
     let imported = issue.test_env.callboard(&["import", file.to_str().unwrap(), "--tracker", "files"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let resumed = issue.test_env.callboard(&["resume", "issue-42"]).run();
     assert_eq!(resumed.code, 1, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("`agent/issue-42` changes nothing"), "{}", resumed.transcript());
-    assert_eq!((issue.commits().len(), issue.tracked("pull-request-").len()), (0, 0));
+    assert_eq!((issue.commit_subjects().len(), issue.tracker_files("pull-request-").len()), (0, 0));
 }
 
 #[test]
 fn an_archive_continues_in_a_worktree_of_the_repository_that_imports_it() {
-    let there = Issue::new();
-    there.agent("triage", "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'");
-    assert_eq!(there.start(&["--exit-when-waiting"]).code, 4);
-    let archive = there.dir("trial.tar").display().to_string();
-    assert_eq!(there.test_env.callboard(&["export", "trial", "-o", &archive]).run().code, 0);
-    let state = there.document();
+    let source = IssueEnv::new();
+    source.set_agent_script(
+        "triage",
+        "say '\"triage\":{\"should_proceed\":false,\"rejection_reason\":\"too large\"}'",
+    );
+    assert_eq!(source.run_trial(&["--exit-when-waiting"]).code, 4);
+    let archive = source.shared_path("trial.tar").display().to_string();
+    assert_eq!(source.test_env.callboard(&["export", "trial", "-o", &archive]).run().code, 0);
+    let state = source.document();
 
-    let here = Issue::new();
-    let imported = here.test_env.callboard(&["import", &archive]).run();
+    let target = IssueEnv::new();
+    let imported = target.test_env.callboard(&["import", &archive]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     assert!(imported.stderr.contains("works on branch `agent/issue-42`"), "{}", imported.transcript());
-    assert_eq!(here.document()["pipeline"]["status"], "blocked");
-    assert_eq!(there.document(), state, "the file of the other repository is not touched");
-    here.test_env.git(&[
+    assert_eq!(target.document()["pipeline"]["status"], "blocked");
+    assert_eq!(source.document(), state, "the file of the other repository is not touched");
+    target.test_env.git(&[
         "fetch",
         "--quiet",
-        there.test_env.repo().to_str().unwrap(),
+        source.test_env.repo().to_str().unwrap(),
         "agent/issue-42:agent/issue-42",
     ]);
-    assert_eq!(here.test_env.callboard(&["answer", "trial/person", "--text", "go on"]).run().code, 0);
-    let agent = here.dir("issue-agent.sh").display().to_string();
-    let resumed = here.test_env.callboard(&["resume", "trial", "--wrapper", &agent]).run();
+    assert_eq!(target.test_env.callboard(&["answer", "trial/person", "--text", "go on"]).run().code, 0);
+    let agent = target.shared_path("issue-agent.sh").display().to_string();
+    let resumed = target.test_env.callboard(&["resume", "trial", "--wrapper", &agent]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
-    assert_eq!(here.document()["pipeline"]["status"], "completed");
-    assert_eq!(here.test_env.git(&["status", "--porcelain"]), "", "the checkout is left alone");
-    assert_eq!(here.test_env.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
+    assert_eq!(target.document()["pipeline"]["status"], "completed");
+    assert_eq!(target.test_env.git(&["status", "--porcelain"]), "", "the checkout is left alone");
+    assert_eq!(target.test_env.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
 }
 
-/// The two lines are those of the format, which are written for bash.
+/// The lines that set STATE and write UPDATED_STATE are those of the seed; they need bash.
 #[test]
 fn an_attempt_reads_and_writes_the_state_file_as_the_format_says() {
-    let issue = Issue::new();
+    let issue = IssueEnv::new();
     let script = r#"
 STATE=$(cat issue-state.json)
 echo on >light
@@ -449,10 +475,10 @@ UPDATED_STATE=$(sed -e 's/"summary": null/"summary": "Lit."/' -e 's/"test_file":
   -e 's/"brief": "set the light to on"/"brief": "something easier"/' <<<"$STATE")
 echo "$UPDATED_STATE" > issue-state.json
 "#;
-    let file = issue.dir("state.sh");
+    let file = issue.shared_path("state.sh");
     std::fs::write(&file, script).unwrap();
-    issue.agent("writer", &format!("bash {}", file.display()));
-    let session = issue.start(&[]);
+    issue.set_agent_script("writer", &format!("bash {}", file.display()));
+    let session = issue.run_trial(&[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
     assert_eq!(

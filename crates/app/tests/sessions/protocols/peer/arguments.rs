@@ -25,11 +25,11 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
         &["execute-tasks"],
         &["create-spec", "--timeout", "soon"],
     ];
-    let said = calls.map(|arguments| peer(&test_env, arguments).run());
-    assert!(said.iter().all(|session| session.code == 2), "{said:#?}");
-    let said = said.map(|session| session.stderr.replace("\n\n", "\n"));
-    let said = said.join("\n").replace(test_env.repo().to_str().unwrap(), "[REPO]");
-    assert_snapshot!(said, @"
+    let sessions = calls.map(|arguments| peer(&test_env, arguments).run());
+    assert!(sessions.iter().all(|session| session.code == 2), "{sessions:#?}");
+    let errors = sessions.map(|session| session.stderr.replace("\n\n", "\n"));
+    let errors = errors.join("\n").replace(test_env.repo().to_str().unwrap(), "[REPO]");
+    assert_snapshot!(errors, @"
     error: the following required arguments were not provided:
       <INSTRUCTION>
     Usage: callboard peer [OPTIONS] INSTRUCTION [REQUIREMENTS]...
@@ -95,11 +95,14 @@ fn every_phase_needs_an_adapter() {
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
-    let told = test_env.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
-    assert_eq!((&told.events()[0]["event"], &told.events()[0]["code"]), (&json!("failed"), &json!("E007")));
+    let failed = test_env.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
+    assert_eq!(
+        (&failed.events()[0]["event"], &failed.events()[0]["code"]),
+        (&json!("failed"), &json!("E007"))
+    );
     let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", test_env.agent());
-    let three = ["planner", "executor", "expresser"].map(adapter).concat();
-    test_env.write("callboard.toml", &three);
+    let three_adapters = ["planner", "executor", "expresser"].map(adapter).concat();
+    test_env.write("callboard.toml", &three_adapters);
     let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 2);
     assert!(
@@ -107,7 +110,7 @@ fn every_phase_needs_an_adapter() {
         "{session:?}"
     );
     assert!(!test_env.store().exists());
-    test_env.write("callboard.toml", &(three + &adapter("reviewer")));
+    test_env.write("callboard.toml", &(three_adapters + &adapter("reviewer")));
     let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(document(&test_env, "peer:spec:dark-mode:cycle:1").metadata.status, CycleStatus::Completed);
@@ -116,15 +119,19 @@ fn every_phase_needs_an_adapter() {
 #[test]
 fn requirements_are_kept_verbatim() {
     let test_env = test_env();
-    let said = "Dark mode, *everywhere*:\n  \u{1F319} and \"quotes\"\n";
+    let requirements = "Dark mode, *everywhere*:\n  \u{1F319} and \"quotes\"\n";
     let from_stdin = peer(&test_env, &["create-spec", "-"]);
-    let session = from_stdin.in_shell(&format!("printf '{}' | \"$@\"", said.replace('\n', "\\n"))).run();
+    let session =
+        from_stdin.in_shell(&format!("printf '{}' | \"$@\"", requirements.replace('\n', "\\n"))).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let (definition, document) = load(&test_env, "peer:spec:dark-mode-everywhere-quotes:cycle:1");
-    assert_eq!((definition.user_requirements.as_str(), definition.instruction_args.as_str()), (said, ""));
-    assert_eq!(document.context.user_requirements, said);
-    let words = ["--instruction=create-spec", "--spec=a b", "Dark", "mode"];
-    assert_eq!(peer(&test_env, &words).run().code, 0);
+    assert_eq!(
+        (definition.user_requirements.as_str(), definition.instruction_args.as_str()),
+        (requirements, "")
+    );
+    assert_eq!(document.context.user_requirements, requirements);
+    let arguments = ["--instruction=create-spec", "--spec=a b", "Dark", "mode"];
+    assert_eq!(peer(&test_env, &arguments).run().code, 0);
     let context = self::document(&test_env, "peer:spec:a b:cycle:1").context;
     assert_eq!(
         (context.user_requirements.as_str(), context.instruction_args.as_str()),

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use protocol::peer::{CycleStatus, Phase};
 
-use super::{ALL, document, load, peer, rehearsed, transitions};
+use super::{SUCCESS_TRANSITIONS, document, load, peer, rehearsed, transitions};
 
 use crate::sessions::test_env;
 
@@ -34,7 +34,7 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     [exit 0]
     ");
     let document = document(&test_env, "peer:spec:x:cycle:2");
-    assert_eq!(transitions(&document), ALL);
+    assert_eq!(transitions(&document), SUCCESS_TRANSITIONS);
     let first = "peer:spec:x:cycle:1".parse().unwrap();
     assert_eq!(document.context.continues.as_ref(), Some(&first));
     let reused: Vec<_> = Phase::ALL
@@ -45,8 +45,11 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     let (definition, before) = load(&test_env, "peer:spec:x:cycle:1");
     assert_eq!(document.phases.plan.output, before.phases.plan.output);
     assert_eq!(document.context.user_requirements, definition.user_requirements);
-    let begun = test_env.agent_log().started();
-    assert_eq!(begun, ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]);
+    let started = test_env.agent_log().started();
+    assert_eq!(
+        started,
+        ["plan#1.1", "execute#1.1", "express#1.1", "express#1.2", "express#1.1", "review#1.1"]
+    );
     // The failed cycle has been continued, and its successor is completed.
     assert_snapshot!(test_env.callboard(&["peer", "--continue", "--spec", "x"]).run().transcript(), @"
     $ callboard peer --continue --spec x
@@ -87,32 +90,32 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     review: successful, score 90, high
     [exit 0]
     ");
-    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
-    let begun = test_env.agent_log().started();
-    assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
+    let started = test_env.agent_log().started();
+    assert_eq!(started, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
     drop(gate);
 }
 
 #[test]
 fn a_retried_phase_is_shown_its_partial_output() {
     let test_env = test_env();
-    let half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; note end x; hang"#;
-    test_env.plan(&[half]);
+    let report_half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; note end x; hang"#;
+    test_env.plan(&[report_half]);
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_end("x");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    let so_far = serde_json::json!({"progress": "half of it"});
-    assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.execute.output, Some(so_far));
+    let partial_output = serde_json::json!({"progress": "half of it"});
+    assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.execute.output, Some(partial_output));
     test_env.plan(&["execute * tell"]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     let prompt = test_env.wait_for_text("prompt");
     assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
-    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
 }
 
 #[test]
-fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
+fn a_stopped_cycle_has_failed_as_cancelled_and_is_continued_by_the_next() {
     let test_env = test_env();
     test_env.plan(&["execute * hang"]);
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
@@ -127,16 +130,16 @@ fn a_stopped_cycle_failed_as_cancelled_and_is_continued_by_the_next() {
     test_env.expect_no_orphans();
     test_env.plan(&[]);
     assert_eq!(test_env.callboard(&["peer", "--continue"]).run().code, 0);
-    let begun = test_env.agent_log().started();
+    let started = test_env.agent_log().started();
     assert_eq!(
-        begun,
+        started,
         ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
         "one plan for both"
     );
     let next = document(&test_env, "peer:spec:x:cycle:2");
     assert_eq!(
         (transitions(&next), next.context.continues),
-        (ALL.map(str::to_owned).to_vec(), Some(failed.cycle_id))
+        (SUCCESS_TRANSITIONS.map(str::to_owned).to_vec(), Some(failed.cycle_id))
     );
 }
 
@@ -164,15 +167,23 @@ fn concurrent_continues_do_the_work_once() {
     test_env.plan(&["execute * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
     test_env.plan(&[]);
-    let all: Vec<_> = (0..6).map(|_| test_env.callboard(&["peer", "--continue"]).start()).collect();
-    let sessions: Vec<_> = all.into_iter().map(testkit::Running::wait).collect();
-    let said: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
-    assert_eq!(sessions.iter().filter(|session| session.code == 0).count(), 1, "one plays it: {said:#?}");
+    let running: Vec<_> = (0..6).map(|_| test_env.callboard(&["peer", "--continue"]).start()).collect();
+    let sessions: Vec<_> = running.into_iter().map(testkit::Running::wait).collect();
+    let transcripts: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
+    assert_eq!(
+        sessions.iter().filter(|session| session.code == 0).count(),
+        1,
+        "one plays it: {transcripts:#?}"
+    );
     // Another process is its engine, or it is completed by now.
-    assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{said:#?}");
-    let begun = test_env.agent_log().started();
-    assert_eq!(begun, ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"], "{said:#?}");
-    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:2")), ALL);
+    assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{transcripts:#?}");
+    let started = test_env.agent_log().started();
+    assert_eq!(
+        started,
+        ["plan#1.1", "execute#1.1", "execute#1.1", "express#1.1", "review#1.1"],
+        "{transcripts:#?}"
+    );
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:2")), SUCCESS_TRANSITIONS);
 }
 
 #[test]
@@ -201,16 +212,16 @@ fn agents_do_not_continue_cycles() {
 fn imported_cycles_are_continued_like_any_other() {
     let test_env = test_env();
     let dump = test_env.shared_dir().join("dump.jsonl");
-    // One that claims to be complete and never executed anything, and one that was interrupted.
-    let never = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+    // One cycle is marked as completed although it never executed anything; one was interrupted.
+    let never_executed = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
     let interrupted = include_str!("../../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
-    std::fs::write(&dump, format!("{never}{interrupted}")).unwrap();
+    std::fs::write(&dump, format!("{never_executed}{interrupted}")).unwrap();
     let imported = test_env.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let session = peer(&test_env, &["--continue", "--spec", "committer"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let next = document(&test_env, "peer:spec:committer:cycle:2");
-    assert_eq!(transitions(&next), ALL);
+    assert_eq!(transitions(&next), SUCCESS_TRANSITIONS);
     assert_eq!(next.context.continues.as_ref().unwrap().to_string(), "peer:spec:committer:cycle:1");
     assert_eq!(
         test_env.agent_log().started(),
@@ -221,8 +232,8 @@ fn imported_cycles_are_continued_like_any_other() {
     assert_eq!(before.metadata.status, CycleStatus::InProgress);
     let session = peer(&test_env, &["--continue", "--spec", "user-auth"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let same = document(&test_env, "peer:spec:user-auth:cycle:3");
-    assert_eq!(same.metadata.status, CycleStatus::Completed);
+    let continued = document(&test_env, "peer:spec:user-auth:cycle:3");
+    assert_eq!(continued.metadata.status, CycleStatus::Completed);
     // The counter continues.
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "user-auth"]).run().code, 0);
     document(&test_env, "peer:spec:user-auth:cycle:4");
@@ -231,28 +242,31 @@ fn imported_cycles_are_continued_like_any_other() {
 #[test]
 fn embedded_an_unreadable_cycle_does_not_block_others() {
     let test_env = test_env();
-    let ended = |spec: &str, instruction| {
+    let run_cycle = |spec: &str, instruction| {
         let session = peer(&test_env, &[instruction, "--spec", spec]).run();
         (session.code, session.transcript().to_owned())
     };
     test_env.plan(&["execute * failed"]);
-    assert_eq!(ended("x", "create-spec").0, 1);
+    assert_eq!(run_cycle("x", "create-spec").0, 1);
     test_env.plan(&[]);
-    assert_eq!(ended("y", "create-spec").0, 0);
+    assert_eq!(run_cycle("y", "create-spec").0, 0);
     let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
-    let spoil = "UPDATE entries SET body = '{' WHERE revision = 5
+    let damage = "UPDATE entries SET body = '{' WHERE revision = 5
                  AND run = (SELECT id FROM runs WHERE name = 'peer.spec.y.cycle.1')";
-    assert_eq!(database.execute(spoil, []).unwrap(), 1);
-    // A new cycle of its spec starts without its recommendations.
-    let (code, told) = ended("y", "refine-spec");
-    assert_eq!(code, 0, "{told}");
-    assert!(told.contains("cannot read the recommendations of cycle `peer:spec:y:cycle:1`"), "{told}");
+    assert_eq!(database.execute(damage, []).unwrap(), 1);
+    // A new cycle of the same spec starts without the recommendations of the unreadable one.
+    let (code, transcript) = run_cycle("y", "refine-spec");
+    assert_eq!(code, 0, "{transcript}");
+    assert!(
+        transcript.contains("cannot read the recommendations of cycle `peer:spec:y:cycle:1`"),
+        "{transcript}"
+    );
     let session = test_env.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());
-    // A cycle that it may have continued itself is not continued twice.
-    let spoil = spoil.replace("spec.y.cycle.1", "spec.x.cycle.2");
-    assert_eq!(database.execute(&spoil, []).unwrap(), 1);
+    // The damaged cycle 2 may have continued cycle 1, so cycle 1 is not continued again.
+    let damage = damage.replace("spec.y.cycle.1", "spec.x.cycle.2");
+    assert_eq!(database.execute(&damage, []).unwrap(), 1);
     let session = test_env.callboard(&["peer", "--continue", "--spec", "x"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
 }
@@ -263,8 +277,8 @@ fn embedded_agents_do_not_restore_documents() {
     test_env.plan(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
     let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
-    let tear = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
-    assert!(database.execute(tear, []).unwrap() > 0);
+    let damage = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
+    assert!(database.execute(damage, []).unwrap() > 0);
     test_env.plan(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
     assert_eq!(test_env.wait_for_text("code"), "3\n", "{}", test_env.wait_for_text("said"));

@@ -2,14 +2,14 @@
 
 use testkit::{Gate, TestEnv};
 
-use super::{ALL, document, peer, transitions};
+use super::{SUCCESS_TRANSITIONS, document, peer, transitions};
 use crate::sessions::test_env;
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
 /// Makes a cycle whose engine was killed while its executor waits at the gate.
-fn cut_off() -> (TestEnv, Gate) {
+fn cycle_with_killed_engine() -> (TestEnv, Gate) {
     let test_env = test_env();
     test_env.plan(&["execute * wait gate"]);
     let gate = test_env.gate("gate");
@@ -20,36 +20,40 @@ fn cut_off() -> (TestEnv, Gate) {
     (test_env, gate)
 }
 
-/// Changes the store behind Callboard's back.
+/// Changes the database directly with an SQL statement.
 fn corrupt(test_env: &TestEnv, statement: &str) {
     let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
     assert!(database.execute(statement, []).unwrap() > 0, "{statement}");
 }
 
-const SPOIL_THE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phases/execute'
+const DAMAGE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phases/execute'
     AND revision = (SELECT max(revision) FROM parts WHERE path = 'phases/execute')";
 
 #[test]
 fn embedded_the_last_committed_document_is_restored() {
-    let (test_env, mut gate) = cut_off();
-    corrupt(&test_env, SPOIL_THE_DOCUMENT);
-    let met = test_env.callboard(&["state", "get", CYCLE]).run();
-    assert_eq!(met.code, 4, "{}", met.transcript());
-    assert!(met.stderr.starts_with("error[E019]"), "{}", met.stderr);
-    let kept = test_env.callboard(&["export", CYCLE]).run();
-    assert_eq!(kept.code, 0, "the journal is whole: {}", kept.transcript());
+    let (test_env, mut gate) = cycle_with_killed_engine();
+    corrupt(&test_env, DAMAGE_DOCUMENT);
+    let refused = test_env.callboard(&["state", "get", CYCLE]).run();
+    assert_eq!(refused.code, 4, "{}", refused.transcript());
+    assert!(refused.stderr.starts_with("error[E019]"), "{}", refused.stderr);
+    let exported = test_env.callboard(&["export", CYCLE]).run();
+    assert_eq!(exported.code, 0, "the journal is whole: {}", exported.transcript());
     gate.open();
     let resumed = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("restored the last commit"), "{}", resumed.stderr);
     test_env.wait_for_engine(RUN);
-    assert_eq!(transitions(&document(&test_env, CYCLE)).len(), ALL.len() + 1, "and `recovered`");
+    assert_eq!(
+        transitions(&document(&test_env, CYCLE)).len(),
+        SUCCESS_TRANSITIONS.len() + 1,
+        "and `recovered`"
+    );
 }
 
 #[test]
 fn embedded_a_restore_that_loses_writes_needs_a_flag() {
-    let (test_env, mut gate) = cut_off();
-    corrupt(&test_env, SPOIL_THE_DOCUMENT);
+    let (test_env, mut gate) = cycle_with_killed_engine();
+    corrupt(&test_env, DAMAGE_DOCUMENT);
     corrupt(
         &test_env,
         "UPDATE entries SET body = body || ' ' WHERE revision = (SELECT max(revision) FROM entries)",

@@ -9,8 +9,8 @@ use testkit::{ProcessHandle, TestEnv, harness};
 use super::{document, peer};
 use crate::sessions::test_env;
 
-/// What `callboard stop` has committed when it is killed at once.
-fn stop_and_die(test_env: &TestEnv, run: &str) {
+/// Commits the request to stop and does nothing else, like a `callboard stop` that is killed right after its commit.
+fn commit_stop_request(test_env: &TestEnv, run: &str) {
     let store = test_env.open_store();
     harness::wait(async {
         let run = RunId::new(run).unwrap();
@@ -27,7 +27,7 @@ fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("plan#1.1")).expect("at work");
     engine.kill();
     assert_eq!(engine.wait().code, -1);
-    stop_and_die(&test_env, "peer.spec.x.cycle.1");
+    commit_stop_request(&test_env, "peer.spec.x.cycle.1");
     assert!(!agent.has_ended(), "it was not asked to end");
     test_env.plan(&["* * ok"]);
     let session = test_env.callboard(&["peer", "--continue"]).run();

@@ -1,20 +1,20 @@
-//! Whole cycles.
+//! Cycles from their start to their end.
 
 use insta::assert_snapshot;
 use protocol::peer::{CycleStatus, Event, Phase};
 use serde_json::json;
 
-use super::{ALL, document, peer, rehearsed, transitions};
+use super::{SUCCESS_TRANSITIONS, document, peer, rehearsed, transitions};
 use crate::sessions::test_env;
 
 #[test]
 fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     let test_env = test_env();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/peer-rehearsal.yaml");
-    let wanted = "users can reset a forgotten password by mail";
+    let requirements = "users can reset a forgotten password by mail";
     std::fs::copy(example, test_env.shared_dir().join("example.yaml")).unwrap();
     let rehearse = format!("--rehearse={}", test_env.shared_dir().join("example.yaml").display());
-    let session = test_env.callboard(&["peer", "create-spec", wanted, &rehearse]).run();
+    let session = test_env.callboard(&["peer", "create-spec", requirements, &rehearse]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[KIT]/example.yaml
     cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
@@ -40,7 +40,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     [exit 0]
     ");
     let document = document(&test_env, "peer:spec:reset-forgotten-password-mail:cycle:1");
-    assert_eq!(transitions(&document), ALL);
+    assert_eq!(transitions(&document), SUCCESS_TRANSITIONS);
     let shown = test_env.callboard(&["state", "get", &document.cycle_id.to_string()]).run();
     assert_eq!(shown.json(), json!(document));
     let plan = &document.phases.plan;
@@ -156,10 +156,10 @@ fn each_phase_receives_the_states_key() {
         "STEP_ID=execute".to_owned(),
         "AGENT_ID=executor".to_owned(),
     ] {
-        assert!(environment.lines().any(|told| told == line), "{line} is not in\n{environment}");
+        assert!(environment.lines().any(|variable| variable == line), "{line} is not in\n{environment}");
     }
     let prompt = test_env.wait_for_text("prompt");
-    for told in [
+    for text in [
         "`peer.spec.a=20b.cycle.1`",
         "`peer:spec:a b:cycle:1`",
         "`agent-os-peer-state`",
@@ -167,7 +167,7 @@ fn each_phase_receives_the_states_key() {
         "dark mode",
         "Output of `plan`",
     ] {
-        assert!(prompt.contains(told), "{told} is not in\n{prompt}");
+        assert!(prompt.contains(text), "{text} is not in\n{prompt}");
     }
 }
 
@@ -178,18 +178,18 @@ fn a_detached_cycle_continues_in_the_background() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(session.stdout, "peer.spec.x.cycle.1\n");
     test_env.wait_for_engine("peer.spec.x.cycle.1");
-    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), ALL);
+    assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
 }
 
 #[test]
-fn a_printed_script_can_be_played() {
+fn a_printed_script_can_be_run() {
     let test_env = test_env();
     let printed = test_env.callboard(&["rehearse-script", "--peer", "--output", "cycle.yaml"]).run();
     assert_eq!(printed.code, 0, "{}", printed.transcript());
     assert!(printed.stderr.contains("`callboard peer INSTRUCTION --rehearse=cycle.yaml`"), "{printed:?}");
     assert_eq!(test_env.callboard(&["peer", "plan-product", "--rehearse=cycle.yaml"]).run().code, 0);
-    for wrong in [&["rehearse-script"][..], &["rehearse-script", "wf.yaml", "--peer"]] {
-        assert_eq!(test_env.callboard(wrong).run().code, 2);
+    for invalid_arguments in [&["rehearse-script"][..], &["rehearse-script", "wf.yaml", "--peer"]] {
+        assert_eq!(test_env.callboard(invalid_arguments).run().code, 2);
     }
     test_env.write("steps.yaml", "steps: {plan: [ok]}\n");
     let refused = test_env.callboard(&["peer", "plan-product", "--rehearse=steps.yaml"]).run();
@@ -203,7 +203,7 @@ fn a_printed_script_can_be_played() {
 }
 
 #[test]
-fn every_part_that_is_done_hands_in_an_output() {
+fn every_scripted_behaviour_that_succeeds_reports_an_output() {
     let test_env = test_env();
     let script = "
 phases:
@@ -214,7 +214,7 @@ phases:
     let session = rehearsed(&test_env, script, &["create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = document(&test_env, "peer:spec:x:cycle:1");
-    assert_eq!(transitions(&document), ALL);
+    assert_eq!(transitions(&document), SUCCESS_TRANSITIONS);
     assert_eq!(document.phases.express.errors()[0].kind, "no_report");
     let progress = document.history.iter().filter(|entry| entry.phase == Some(Phase::Express));
     let events: Vec<_> = progress.map(|entry| entry.event.as_str()).collect();
@@ -241,9 +241,11 @@ fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
         .filter(|write| write["event"] == "progress")
         .map(|write| write["at"].as_str().unwrap().parse().unwrap())
         .collect();
-    let [paced @ .., _before_the_phase_closes] = &times[..] else { panic!("no times were recorded") };
-    for pair in paced.windows(2) {
-        // Two clocks, so not to the millisecond.
+    let [limited_by_rate @ .., _last_before_the_phase_ends] = &times[..] else {
+        panic!("no times were recorded")
+    };
+    for pair in limited_by_rate.windows(2) {
+        // 900 ms, not 1 s: the limit and the timestamps come from two clocks.
         assert!(pair[1].duration_since(pair[0]).as_millis() >= 900, "{times:?}");
     }
 }

@@ -1,14 +1,15 @@
-//! The writes of a document, afterwards and live.
+//! `state history` and `state watch`: the writes of a document, afterwards and live.
 
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::{CYCLE, WAITS, cycle, get, history, patch, planning, play, sequence};
+use super::{CYCLE, WAIT_AT_GATE, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
 
 #[test]
 fn the_history_has_one_line_per_write() {
-    let test_env = cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
-    assert_eq!(play(&test_env).wait().code, 0);
+    let test_env =
+        open_cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
+    assert_eq!(resume_cycle(&test_env).wait().code, 0);
     assert_eq!(patch(&test_env, sequence(&test_env), &["--set", "/ticket=7"]).code, 0);
     assert_snapshot!(test_env.callboard(&["state", "history", CYCLE]).run().transcript(), @"
     $ callboard state history peer:spec:feature-name:cycle:1
@@ -35,8 +36,8 @@ fn the_history_has_one_line_per_write() {
 
 #[test]
 fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let watch =
         test_env.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
     watch.wait_until_it_shows("\"document\"");
@@ -46,9 +47,9 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
         assert_eq!(patch(&test_env, sequence(&test_env), &["--set", &set]).code, 0);
     }
     gate.open();
-    let told = watch.wait();
-    assert_eq!(told.code, 0, "{}", told.stderr);
-    let lines = told.events();
+    let watched = watch.wait();
+    assert_eq!(watched.code, 0, "{}", watched.stderr);
+    let lines = watched.events();
     let numbers: Vec<_> = lines.iter().map(|line| line["sequence"].as_u64().unwrap()).collect();
     assert_eq!(
         numbers,
@@ -69,28 +70,30 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
 
 #[test]
 fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
-    let test_env = cycle("");
-    assert_eq!(play(&test_env).wait().code, 0);
-    let so = test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
-    assert_eq!((so.code, so.events().len()), (0, 1));
-    assert_eq!(so.events()[0]["document"], get(&test_env)["document"]);
-    let plain = test_env.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
-    assert_eq!((plain.code, &plain.json()["value"]), (0, &json!(sequence(&test_env))));
-    let other = test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
-    assert_eq!(other.code, 1);
+    let test_env = open_cycle("");
+    assert_eq!(resume_cycle(&test_env).wait().code, 0);
+    let condition_met =
+        test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
+    assert_eq!((condition_met.code, condition_met.events().len()), (0, 1));
+    assert_eq!(condition_met.events()[0]["document"], get(&test_env)["document"]);
+    let of_path = test_env.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
+    assert_eq!((of_path.code, &of_path.json()["value"]), (0, &json!(sequence(&test_env))));
+    let condition_unmet =
+        test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=failed"]).run();
+    assert_eq!(condition_unmet.code, 1);
     assert!(
-        other.stderr.contains("the run is finished and `/metadata/status` is not `\"failed\"`"),
+        condition_unmet.stderr.contains("the run is finished and `/metadata/status` is not `\"failed\"`"),
         "{}",
-        other.stderr
+        condition_unmet.stderr
     );
-    let unusable = test_env.callboard(&["state", "watch", CYCLE, "--until", "status"]).run();
-    assert_eq!((unusable.code, &unusable.json()["event"]), (2, &json!("failed")));
+    let invalid = test_env.callboard(&["state", "watch", CYCLE, "--until", "status"]).run();
+    assert_eq!((invalid.code, &invalid.json()["event"]), (2, &json!("failed")));
 }
 
 #[test]
 fn an_interrupted_watch_does_not_affect_the_run() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let watch = test_env.callboard(&["state", "watch", CYCLE]).start();
     watch.wait_until_it_shows("\"document\"");
     watch.interrupt();

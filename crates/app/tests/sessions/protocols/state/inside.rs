@@ -2,27 +2,27 @@
 
 use serde_json::json;
 
-use super::{RUN, WAITS, cycle, get, history, patch, planning, play, sequence};
+use super::{RUN, WAIT_AT_GATE, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
 
 #[test]
 fn an_agent_writes_its_own_phase_and_nothing_else() {
-    let test_env = cycle(
+    let test_env = open_cycle(
         r#"
-        told() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$KIT/told"; echo $? >> "$KIT/codes"; }
-        told --set '/phases/plan/output/draft="half"'
-        told --set /phases/execute/output/draft=1
-        told --set /note=1
-        told --set '/phases/plan/note=1'
-        told --set '/metadata/status="completed"'
+        try_patch() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$KIT/results"; echo $? >> "$KIT/codes"; }
+        try_patch --set '/phases/plan/output/draft="half"'
+        try_patch --set /phases/execute/output/draft=1
+        try_patch --set /note=1
+        try_patch --set '/phases/plan/note=1'
+        try_patch --set '/metadata/status="completed"'
         env -u CALLBOARD_RUN callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$KIT/codes"
         env -u CALLBOARD_ATTEMPT callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$KIT/codes"
         callboard state get --path /phases/plan/output > "$KIT/read"
         "#,
     );
-    assert_eq!(play(&test_env).wait().code, 0);
+    assert_eq!(resume_cycle(&test_env).wait().code, 0);
     assert_eq!(test_env.wait_for_text("codes"), "0\n3\n3\n3\n3\n3\n3\n");
-    let told = test_env.wait_for_text("told");
-    let kinds: Vec<_> = told
+    let results = test_env.wait_for_text("results");
+    let kinds: Vec<_> = results
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
         .collect();
@@ -44,8 +44,8 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
 #[test]
 fn a_superseded_attempt_cannot_write() {
     // The first attempt fails, the second waits.
-    let test_env = cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAITS}"));
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAIT_AT_GATE}"));
+    let (engine, mut gate) = start_planner(&test_env);
     let now = sequence(&test_env);
     let as_attempt = |attempt: &str| {
         let expect = now.to_string();
@@ -54,11 +54,11 @@ fn a_superseded_attempt_cannot_write() {
         let call = test_env.callboard(&arguments).env("CALLBOARD_STATE_KEY", RUN).env("CALLBOARD_RUN", RUN);
         call.env("CALLBOARD_STORE", test_env.store()).env("CALLBOARD_ATTEMPT", attempt).run()
     };
-    for straggler in ["plan#1.1", "execute#1.1"] {
-        let refused = as_attempt(straggler);
+    for attempt in ["plan#1.1", "execute#1.1"] {
+        let refused = as_attempt(attempt);
         let answer = refused.json();
         assert_eq!((refused.code, &answer["kind"]), (3, &json!("not_yours")), "{answer}");
-        let why = format!("attempt `{straggler}` is not running any more; `plan#1.2` is");
+        let why = format!("attempt `{attempt}` is not running any more; `plan#1.2` is");
         assert_eq!(answer["causes"], json!([why]));
     }
     assert_eq!(sequence(&test_env), now, "nothing of it was written");
@@ -68,9 +68,9 @@ fn a_superseded_attempt_cannot_write() {
 }
 
 #[test]
-fn an_agent_of_another_run_writes_as_an_outsider() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+fn an_agent_of_another_run_writes_like_any_other_client() {
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let expect = sequence(&test_env).to_string();
     let arguments = ["state", "patch", RUN, "--expect", &expect, "--set", "/note=1"];
     let call = test_env

@@ -6,12 +6,12 @@ use std::thread;
 use serde_json::{Value, json};
 use testkit::TestEnv;
 
-use super::{WAITS, cycle, get, history, patch, planning, sequence};
+use super::{WAIT_AT_GATE, get, history, open_cycle, patch, sequence, start_planner};
 
 #[test]
 fn of_eight_patches_of_one_sequence_exactly_one_is_applied() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let read = sequence(&test_env);
     let answers: Vec<_> = thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
@@ -40,33 +40,35 @@ const PATCHES: usize = 3;
 
 /// What a writer does after a conflict.
 #[derive(Clone, Copy)]
-enum Loser {
-    TriesAgain,
-    GoesOn,
+enum OnConflict {
+    Retry,
+    Skip,
 }
 
 /// Starts the writers on the phase in progress, and counts applied patches and conflicts.
-fn write(test_env: &TestEnv, loser: Loser) -> (usize, usize) {
+fn run_writers(test_env: &TestEnv, on_conflict: OnConflict) -> (usize, usize) {
     let counts: Vec<(usize, usize)> = thread::scope(|scope| {
-        let writers: Vec<_> =
-            (0..WRITERS).map(|writer| scope.spawn(move || write_as(test_env, writer, loser))).collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || run_writer(test_env, writer, on_conflict)))
+            .collect();
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
-    counts
-        .into_iter()
-        .fold((0, 0), |(applied, conflicts), (more, others)| (applied + more, conflicts + others))
+    counts.into_iter().fold((0, 0), |(applied, conflicts), (writer_applied, writer_conflicts)| {
+        (applied + writer_applied, conflicts + writer_conflicts)
+    })
 }
 
-fn write_as(test_env: &TestEnv, writer: usize, loser: Loser) -> (usize, usize) {
+/// Applies the patches of one writer, and counts applied ones and conflicts.
+fn run_writer(test_env: &TestEnv, writer: usize, on_conflict: OnConflict) -> (usize, usize) {
     let (mut applied, mut conflicts) = (0, 0);
-    let mut known = sequence(test_env);
+    let mut expected_sequence = sequence(test_env);
     for number in 0..PATCHES {
         loop {
             let set = format!("/phases/plan/output/writer-{writer}={number}");
-            let session = patch(test_env, known, &["--set", &set]);
+            let session = patch(test_env, expected_sequence, &["--set", &set]);
             let answer = session.json();
-            // The loser gets the current document.
-            known = answer["sequence"].as_u64().or(answer["found"].as_u64()).unwrap();
+            // A conflict returns the current sequence in `found`.
+            expected_sequence = answer["sequence"].as_u64().or(answer["found"].as_u64()).unwrap();
             if session.code == 0 {
                 assert_eq!(answer["written"], true, "no other process writes this: {answer}");
                 applied += 1;
@@ -74,16 +76,17 @@ fn write_as(test_env: &TestEnv, writer: usize, loser: Loser) -> (usize, usize) {
             }
             assert_eq!((session.code, &answer["kind"]), (3, &json!("sequence_conflict")), "{answer}");
             conflicts += 1;
-            match loser {
-                Loser::TriesAgain => {}
-                Loser::GoesOn => break,
+            match on_conflict {
+                OnConflict::Retry => {}
+                OnConflict::Skip => break,
             }
         }
     }
     (applied, conflicts)
 }
 
-fn of_writers(test_env: &TestEnv) -> Vec<Value> {
+/// Returns the writes of the writers in the history.
+fn writes_by_writers(test_env: &TestEnv) -> Vec<Value> {
     history(test_env)
         .into_iter()
         .filter(|write| write["by"] == "tester" && write["event"] == "progress")
@@ -92,13 +95,13 @@ fn of_writers(test_env: &TestEnv) -> Vec<Value> {
 
 #[test]
 fn sixteen_processes_lose_none_of_their_patches() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let before = sequence(&test_env);
-    let (applied, _) = write(&test_env, Loser::TriesAgain);
+    let (applied, _) = run_writers(&test_env, OnConflict::Retry);
     assert_eq!(applied, WRITERS * PATCHES);
     assert_eq!(sequence(&test_env), before + (WRITERS * PATCHES) as u64);
-    let writes = of_writers(&test_env);
+    let writes = writes_by_writers(&test_env);
     assert_eq!(writes.len(), WRITERS * PATCHES);
     let numbers: BTreeSet<_> = writes.iter().map(|write| write["sequence"].as_u64().unwrap()).collect();
     assert_eq!(numbers.len(), writes.len(), "each once");
@@ -112,13 +115,13 @@ fn sixteen_processes_lose_none_of_their_patches() {
 
 #[test]
 fn without_retries_every_patch_is_applied_or_reported_as_a_conflict() {
-    let test_env = cycle(WAITS);
-    let (engine, mut gate) = planning(&test_env);
+    let test_env = open_cycle(WAIT_AT_GATE);
+    let (engine, mut gate) = start_planner(&test_env);
     let before = sequence(&test_env);
-    let (applied, conflicts) = write(&test_env, Loser::GoesOn);
+    let (applied, conflicts) = run_writers(&test_env, OnConflict::Skip);
     assert_eq!(applied + conflicts, WRITERS * PATCHES);
     assert_eq!(sequence(&test_env), before + applied as u64);
-    assert_eq!(of_writers(&test_env).len(), applied);
+    assert_eq!(writes_by_writers(&test_env).len(), applied);
     gate.open();
     assert_eq!(engine.wait().code, 0);
 }

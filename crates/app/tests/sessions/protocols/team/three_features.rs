@@ -6,11 +6,12 @@ use protocol::{KINDS, Revision, RunId};
 use runner::RunAtRevision;
 use testkit::{Running, TeamSchemas, TestEnv, harness};
 
-use super::file;
+use super::coordination_file;
 use crate::sessions::test_env;
 
-/// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the second
-/// merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last check waits for the test.
+/// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the
+/// second merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last attempt,
+/// `pm.check`, waits until the test has killed the engine ten times.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
 counts='{"total": 1, "passed": 1, "failed": 0}'
@@ -42,10 +43,10 @@ pm.check*) read -r _ <"$shared/killed"; verdict BAZINGA ;;
 esac
 "#;
 
-/// How many lines the agents log before the one that ends the last check: begin and end of 17 attempts, and its begin.
+/// How many lines the agents log before the last attempt, `pm.check`, ends: start and end of 17 attempts, its start.
 const LINES_BEFORE_THE_LAST_CHECK: usize = 35;
 
-/// Puts the features together. Fails if one is missing.
+/// Builds the program `app` from the features. Fails if one is missing.
 const BUILD: &str = r#"for name in $(cat features); do cat "$name.sh" || exit 1; done >app && echo '"$@"' >>app && sh -n app"#;
 
 /// Builds the program, and calls each feature or the named ones.
@@ -55,7 +56,7 @@ for name in ${@:-$(cat features)}; do
 done
 "#;
 
-fn repository() -> TestEnv {
+fn prepare_repository() -> TestEnv {
     let test_env = test_env();
     for (name, text) in [
         ("build.sh", BUILD),
@@ -74,20 +75,20 @@ fn repository() -> TestEnv {
     test_env
 }
 
-/// Kills the engine whenever the agents have logged one of ten random numbers of lines, and resumes the run each time.
+/// Kills the engine when the agents have logged one of ten random numbers of lines, and resumes the run each time.
 fn kill_ten_times<'s>(
     test_env: &'s TestEnv,
     mut engine: Running<'s>,
     random: &mut fastrand::Rng,
 ) -> Running<'s> {
-    let mut moments: Vec<usize> = (1..=LINES_BEFORE_THE_LAST_CHECK).collect();
-    random.shuffle(&mut moments);
-    moments.truncate(10);
-    moments.sort_unstable();
-    for moment in moments {
+    let mut line_counts: Vec<usize> = (1..=LINES_BEFORE_THE_LAST_CHECK).collect();
+    random.shuffle(&mut line_counts);
+    line_counts.truncate(10);
+    line_counts.sort_unstable();
+    for line_count in line_counts {
         engine.wait_until_it_says("run trial in");
-        testkit::until(&test_env.shared_dir(), &format!("line {moment}"), || {
-            (test_env.agent_log().lines().len() >= moment).then_some(())
+        testkit::until(&test_env.shared_dir(), &format!("line {line_count}"), || {
+            (test_env.agent_log().lines().len() >= line_count).then_some(())
         });
         engine.kill();
         let killed = engine.wait();
@@ -97,8 +98,8 @@ fn kill_ten_times<'s>(
     engine
 }
 
-/// Every revision of the run has files that fit the schemas, and every property was not empty in one of them.
-fn expect_filled_files(test_env: &TestEnv) {
+/// Checks that the files of every revision fit the schemas, and that every property is filled in at least one revision.
+fn expect_files_fit_schemas(test_env: &TestEnv) {
     let schemas = TeamSchemas::new();
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     let at = |revision| {
@@ -120,7 +121,7 @@ fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
     let seed = std::env::var("CALLBOARD_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("run again with CALLBOARD_SEED={seed}");
-    let test_env = repository();
+    let test_env = prepare_repository();
     let mut killed = test_env.gate("killed");
     let team = ["team", "Add three features", "--run-id", "trial", "--jobs", "4"];
     let engine = test_env.with_agent(&team).start();
@@ -135,18 +136,19 @@ fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
     assert!(started.iter().all(|attempt| attempt.ends_with(".1")), "an attempt was repeated: {started:?}");
     assert_eq!(test_env.agent_log().lines().len(), LINES_BEFORE_THE_LAST_CHECK + 1);
 
-    assert_eq!(file(&test_env, "orchestrator_state.json")["status"], "completed");
-    assert_eq!(file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
-    let groups = file(&test_env, "group_status.json");
+    assert_eq!(coordination_file(&test_env, "orchestrator_state.json")["status"], "completed");
+    assert_eq!(coordination_file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
+    let groups = coordination_file(&test_env, "group_status.json");
     assert_eq!(groups["B"]["iterations"]["qa"], 3, "QA failed twice");
     assert_eq!(groups["C"]["blockers"][0]["resolved"], true);
     assert_eq!(groups["B"]["files_modified"], serde_json::json!(["a.sh", "b.sh"]));
     assert!(groups["A"]["commits"][0].as_str().unwrap().ends_with("A.developer: a.sh"), "{groups:#}");
-    let requests = file(&test_env, "messages/techlead_to_dev.json");
-    let conflict = |message: &&serde_json::Value| message["decision"] == "changes_requested";
-    let conflicts: Vec<_> = requests["messages"].as_array().unwrap().iter().filter(conflict).collect();
-    assert_eq!(conflicts.len(), 1, "{requests:#}");
-    assert!(conflicts[0]["feedback"].as_str().unwrap().contains("features"), "{requests:#}");
+    let messages = coordination_file(&test_env, "messages/techlead_to_dev.json");
+    let requests_changes = |message: &&serde_json::Value| message["decision"] == "changes_requested";
+    let conflicts: Vec<_> =
+        messages["messages"].as_array().unwrap().iter().filter(requests_changes).collect();
+    assert_eq!(conflicts.len(), 1, "{messages:#}");
+    assert!(conflicts[0]["feedback"].as_str().unwrap().contains("features"), "{messages:#}");
 
     let merges = test_env.git(&["log", "--merges", "--format=%s", "main"]);
     assert_eq!(merges.lines().filter(|line| line.starts_with("Merge `")).count(), 3, "{merges}");
@@ -155,6 +157,6 @@ fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
     assert!(tested.success(), "the final branch is built and its tests pass");
     let shown = test_env.callboard(&["show", "trial"]).run();
     assert!(shown.stdout.contains("3 of 3 groups merged"), "{}", shown.transcript());
-    expect_filled_files(&test_env);
+    expect_files_fit_schemas(&test_env);
     test_env.expect_no_orphans();
 }

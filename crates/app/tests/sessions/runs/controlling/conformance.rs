@@ -1,6 +1,7 @@
-//! Scenarios in which the original tool failed, each under its name. Others: `missing_binary_ends_the_run` in `failing`,
-//! `three_item_data_loop_strictly_one_by_one` in `data_loops`, `success_keeps_unpushed_commits` in `worktrees`,
-//! `mapping_style_gate_accepted_or_refused_cleanly` in `conditions`, `malformed_answer_file_does_not_approve` in `approving`.
+//! Scenarios in which the original tool of the format failed; each test has the name of its scenario. Others are
+//! `missing_binary_ends_the_run` in `failing`, `three_item_data_loop_strictly_one_by_one` in `data_loops`,
+//! `success_keeps_unpushed_commits` in `worktrees` and `git_worktree`, `mapping_style_gate_accepted_or_refused_cleanly`
+//! in `conditions`, and `malformed_answer_file_does_not_approve` in `approving`.
 
 use std::fs;
 
@@ -120,11 +121,11 @@ fn repeated_env_keeps_all() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.plan(&["a * tell"]);
-    let more = ["--env", "ONE=1", "--env", "TWO=2 and more", "--env", "THREE=a=b", "--env", "ONE=last"];
-    assert_eq!(test_env.run(&more).run().code, 0);
+    let flags = ["--env", "ONE=1", "--env", "TWO=2 and more", "--env", "THREE=a=b", "--env", "ONE=last"];
+    assert_eq!(test_env.run(&flags).run().code, 0);
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     for line in ["ONE=last", "TWO=2 and more", "THREE=a=b"] {
-        assert!(environment.lines().any(|told| told == line), "{line}: {environment}");
+        assert!(environment.lines().any(|variable| variable == line), "{line}: {environment}");
     }
 }
 
@@ -147,10 +148,10 @@ fn stop_kills_the_agents_whole_group() {
     test_env.workflow(&["a"]);
     test_env.plan(&["a * do leave; sleep 1000 & note grandchild same-group $!; wait"]);
     let running = test_env.run(&[]).start();
-    let left = ["a#1.1", "same-group"].map(|who| test_env.agent_log().wait_for_grandchild(who));
-    let left = left.map(|pid| ProcessHandle::of(pid).expect("it lives"));
+    let grandchildren = ["a#1.1", "same-group"].map(|name| test_env.agent_log().wait_for_grandchild(name));
+    let grandchildren = grandchildren.map(|pid| ProcessHandle::of(pid).expect("it lives"));
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    assert!(left.iter().all(ProcessHandle::has_ended));
+    assert!(grandchildren.iter().all(ProcessHandle::has_ended));
     assert_eq!(running.wait().code, 130);
     test_env.expect_no_orphans();
 }
@@ -160,8 +161,8 @@ fn stream_json_gate_failure_honoured() {
     let test_env = test_env();
     test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     // As agent CLIs print it: the report is escaped inside an event's text.
-    let say = r#"review * do [ $STEP_ITERATION = 2 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
-    test_env.plan(&[say]);
+    let prints_report = r#"review * do [ $STEP_ITERATION = 2 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
+    test_env.plan(&[prints_report]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);

@@ -7,8 +7,8 @@ use testkit::TestEnv;
 
 use crate::sessions::{last_error, status, test_env};
 
-/// `code`, then `lint` and, when that is done, `review`, which can send everything back to `code`; then `ship`.
-fn reviewed(plan: &[&str]) -> TestEnv {
+/// Makes a workflow of `code`, `lint`, `review` and `ship`, in this order. `review` can loop back to `code`.
+fn with_review(plan: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow_of(&[
         "id: code",
@@ -20,12 +20,12 @@ fn reviewed(plan: &[&str]) -> TestEnv {
     test_env
 }
 
-/// Prints its prompt in the second iteration, and waits.
+/// An agent of `code` that saves its environment and prompt in later iterations, and waits at the gate.
 const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/environment"; cp "$PROMPT_PATH" "$shared/prompt"; read -r _ <"$shared/gate"; }; hand_in COMPLETED "did code""#;
 
 #[test]
 fn a_failed_gate_loops_back_with_its_findings() {
-    let test_env = reviewed(&[CODE, "review * gate-failure 1"]);
+    let test_env = with_review(&[CODE, "review * gate-failure 1"]);
     let mut gate = test_env.gate("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("code#2.1");
@@ -68,10 +68,10 @@ fn a_failed_gate_loops_back_with_its_findings() {
     ");
 
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
-    let told = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
-    assert_eq!(told("LOOP_BACK_FROM"), Some("review"));
-    assert_eq!(told("LOOP_BACK_REPORT"), Some(report.as_str()));
-    assert_eq!((told("STEP_ITERATION"), told("STEP_ATTEMPT")), (Some("2"), Some("1")));
+    let variable = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
+    assert_eq!(variable("LOOP_BACK_FROM"), Some("review"));
+    assert_eq!(variable("LOOP_BACK_REPORT"), Some(report.as_str()));
+    assert_eq!((variable("STEP_ITERATION"), variable("STEP_ATTEMPT")), (Some("2"), Some("1")));
     let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
     let findings = prompt.split("\n## ").nth(1).unwrap().replace(test_env.repo().to_str().unwrap(), "[REPO]");
     assert_snapshot!(findings, @"
@@ -98,7 +98,8 @@ fn a_failed_gate_loops_back_with_its_findings() {
     }
     assert!(
         session.code == 0
-            && test_env.agent_log().started().iter().filter(|begun| begun.starts_with("ship")).count() == 1
+            && test_env.agent_log().started().iter().filter(|attempt| attempt.starts_with("ship")).count()
+                == 1
     );
 }
 
@@ -157,7 +158,7 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
 
 #[test]
 fn a_gates_last_failure_is_final() {
-    let test_env = reviewed(&["review * gate-failure 99"]);
+    let test_env = with_review(&["review * gate-failure 99"]);
     let session = test_env.run(&["--max-iterations", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("code")), (2, 2));
@@ -175,7 +176,7 @@ fn a_gates_last_failure_is_final() {
 
 #[test]
 fn by_default_a_gate_runs_four_times() {
-    let test_env = reviewed(&["review * gate-failure 99"]);
+    let test_env = with_review(&["review * gate-failure 99"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("ship")), (4, 0));
 }
@@ -206,7 +207,7 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
 
 #[test]
 fn a_pause_holds_a_loop_back() {
-    let test_env = reviewed(&[
+    let test_env = with_review(&[
         "review * do read -r _ <\"$shared/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
     ]);
     let mut gate = test_env.gate("gate");
