@@ -12,7 +12,7 @@ use protocol::run::RunStatus;
 use protocol::{Protocol as _, Typed};
 use runner::{Journal, RunAtRevision, Summary};
 use serde_json::{Value, json};
-use store::{AnyStore, RunRow};
+use store::{AnyStore, RunListing};
 
 use crate::failure::Failure;
 use crate::output;
@@ -93,7 +93,7 @@ fn list<'a>(content: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// Whether the run has ended in this repository, and the file has no session of this revision of it.
-fn is_missing(content: &Value, row: &RunRow, repo_dir: &str) -> bool {
+fn is_missing(content: &Value, row: &RunListing, repo_dir: &str) -> bool {
     let is_known =
         |session: &Value| session["run"] == row.run.as_str() && session["revision"] == row.revision.0;
     let has_ended =

@@ -8,10 +8,10 @@ use protocol::cycle::{
     Problems, Raised, RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict,
     check,
 };
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, StepId, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, Typed};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
@@ -212,12 +212,12 @@ impl Explored for Cycle {
             Verdict::Measured | Verdict::Merged | Verdict::Answered | Verdict::FastForwarded => &[],
         };
         fields.extend(raised_fields(raised));
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
             agent: step.role().map_or("engine", Role::as_str).to_owned(),
         };
-        Report::completed(&expected, Stamp::from_micros(1_750_000_000_000_000), fields)
+        Report::completed(&expected, Timestamp::from_micros(1_750_000_000_000_000), fields)
     }
 
     fn answer(_: &Definition, step: &Step, _: &Verdict) -> Answer {
@@ -241,7 +241,7 @@ impl Explored for Cycle {
         std::iter::once(extend(None)).chain(raise).collect()
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         let with_raised = |word: &str, raised: &[Raised]| match raised.first() {
             None => word.to_owned(),
             Some(Raised { kind: RaisedKind::Decision, needed_by }) => {
@@ -278,7 +278,7 @@ impl Explored for Cycle {
         }
     }
 
-    fn say_step(definition: &Definition, state: &State, step: &Step) -> StepNotation {
+    fn describe_step(definition: &Definition, state: &State, step: &Step) -> StepNotation {
         let mark = match Self::step_status(definition, state, step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
@@ -288,7 +288,7 @@ impl Explored for Cycle {
         StepNotation { mark, note: if is_first { format!("@{}", state.iteration) } else { String::new() } }
     }
 
-    fn say_change(change: &Change) -> String {
+    fn describe_change(change: &Change) -> String {
         match change {
             Change::IterationOpened { number, extension: true, .. } => {
                 format!("iteration {number}, extended")
@@ -300,7 +300,7 @@ impl Explored for Cycle {
             Change::Answered { item, .. } => format!("{} answered", item.id()),
             Change::Implemented { item } => format!("{} implemented", item.id()),
             Change::PhaseDone { stage } => format!("→ {stage:?}").to_lowercase(),
-            Change::AsideDone { step } => format!("{step} over"),
+            Change::OverlapStepEnded { step } => format!("{step} over"),
             Change::Repeated { step } => format!("{step} again"),
             Change::TasksPlanned { tasks } => format!("{} tasks", tasks.len()),
             Change::TaskAsked { task } => format!("{task} asked"),
@@ -319,7 +319,7 @@ impl Explored for Cycle {
         }
     }
 
-    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
         let mut differences = Vec::new();
         let mut expect = |what: &str, is_right: bool| {
             if !is_right {
@@ -349,7 +349,9 @@ impl Explored for Cycle {
             let is_live = run.active_turns.iter().any(|(id, active)| {
                 let step = Step::try_from(id.clone()).ok();
                 let is_agent = !matches!(step, Some(Step::Merge(_)));
-                active.status.holds_slot() && is_agent && step.and_then(|step| step.role()) == Some(role)
+                active.status.has_live_attempt()
+                    && is_agent
+                    && step.and_then(|step| step.role()) == Some(role)
             });
             let is_running = document.state.agents.of(role).status == AgentStatus::Running;
             expect(&format!("`{role}` is shown as running: {is_running}"), is_live == is_running);
@@ -375,7 +377,7 @@ impl Explored for Cycle {
         differences
     }
 
-    fn inspect(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let (state, document) = (&machine.state, &machine.document.state);
         let mut violations = Vec::new();

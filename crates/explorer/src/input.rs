@@ -1,7 +1,9 @@
 //! Every input that could come next.
 
 use protocol::StepId;
-use protocol::run::{Ending, Fact, Request, Run, RunStatus, TurnStatus, proceed, start_queued};
+use protocol::run::{
+    Ending, Fact, Request, Run, RunStatus, TurnStatus, make_deferred_transition, start_queued,
+};
 use serde_json::Value;
 
 use super::model::{Model, Scheduling};
@@ -48,7 +50,7 @@ impl Interruptions {
 /// Returns the facts that could come, or the deferred transition, which the engine performs before it reads any
 /// input.
 pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Interruptions) -> Vec<Input> {
-    if proceed(&mut run.clone()).is_some() {
+    if make_deferred_transition(&mut run.clone()).is_some() {
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();

@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::issue::{
-    Addressee, Agent, Change, Closing, Definition, Document, Field, Issue, IssueData, Pending,
-    PipelineStatus, Stage, State, Step, StepState, TrackerSpec, TriageMode, Verdict,
+    Addressee, Agent, Change, Closing, Definition, Document, EnumOrText, Issue, IssueData, Pending,
+    PipelineStatus, Stage, State, Step, StepRecordStatus, TrackerSpec, TriageMode, Verdict,
 };
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Stamp, Typed};
+use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Timestamp, Typed};
 use serde_json::{Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation};
@@ -50,7 +50,8 @@ fn questions(definition: &Definition, state: &State, step: Step) -> Vec<Verdict>
         asked.push(vec![Pending::Question(Addressee::Agent(Agent::Analyst))]);
         asked.push(vec![Pending::Question(Addressee::Human)]);
         asked.push(vec![Pending::Escalation(Addressee::Human)]);
-        asked.extend(agent.map(|agent| vec![Pending::Escalation(Addressee::Agent(agent.adviser()))]));
+        asked
+            .extend(agent.map(|agent| vec![Pending::Escalation(Addressee::Agent(agent.escalation_agent()))]));
         if may_block {
             asked.push(vec![Pending::Block]);
         }
@@ -90,7 +91,7 @@ fn fields(step: Step, verdict: &Verdict) -> Value {
         Verdict::Written => json!({ "writer": { "summary": "done" } }),
         Verdict::Changed => json!({ "changed": ["a.rs"], "deleted": [] }),
         Verdict::EmptyChange => json!({ "changed": [], "deleted": [] }),
-        Verdict::UnfitChange => json!({ "changed": ["secret/key"], "deleted": [] }),
+        Verdict::DisallowedChange => json!({ "changed": ["secret/key"], "deleted": [] }),
         Verdict::BuildPassed => json!({ CHECKS_FIELD: [check_result(0)] }),
         Verdict::BuildFailed => json!({ CHECKS_FIELD: [check_result(1)] }),
         Verdict::Approved => json!({ "review": { "verdict": "APPROVED" } }),
@@ -133,7 +134,7 @@ impl Explored for Issue {
             Step::Triage => with_questions(vec![Verdict::Proceed]),
             Step::Analyst => with_questions(vec![Verdict::Analysed]),
             Step::Writer => with_questions(vec![Verdict::Written]),
-            Step::Diff => vec![Verdict::Changed, Verdict::EmptyChange, Verdict::UnfitChange],
+            Step::Diff => vec![Verdict::Changed, Verdict::EmptyChange, Verdict::DisallowedChange],
             Step::Build => vec![Verdict::BuildPassed, Verdict::BuildFailed],
             Step::Reviewer => with_questions(vec![Verdict::Approved, Verdict::Rejected]),
             Step::Push => vec![Verdict::Performed, Verdict::NotPushed],
@@ -144,12 +145,12 @@ impl Explored for Issue {
     }
 
     fn report(_: &Definition, step: &Step, verdict: &Verdict) -> Report {
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
             agent: "agent".to_owned(),
         };
-        let at = Stamp::from_micros(1_750_000_000_000_000);
+        let at = Timestamp::from_micros(1_750_000_000_000_000);
         Report::completed(&expected, at, fields(*step, verdict).as_object().cloned().unwrap_or_default())
     }
 
@@ -164,20 +165,20 @@ impl Explored for Issue {
         Vec::new()
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         let word = match verdict {
             Verdict::Proceed => "proceed",
             Verdict::Analysed => "analysed",
             Verdict::Written => "written",
             Verdict::Changed => "changed",
             Verdict::EmptyChange => "empty",
-            Verdict::UnfitChange => "unfit",
+            Verdict::DisallowedChange => "unfit",
             Verdict::BuildPassed => "green",
             Verdict::BuildFailed => "red",
             Verdict::Approved => "approved",
             Verdict::Rejected => "rejected",
             Verdict::Asks(pending) => {
-                let words: Vec<_> = pending.iter().map(say_pending).collect();
+                let words: Vec<_> = pending.iter().map(describe_pending).collect();
                 return format!("asks {}", words.join("+"));
             }
             Verdict::Answered => "answered",
@@ -188,7 +189,7 @@ impl Explored for Issue {
         word.to_owned()
     }
 
-    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+    fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
         let mark = match state.status(*step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
@@ -198,7 +199,7 @@ impl Explored for Issue {
             Step::Writer if state.attempt > 1 => format!("[{}]", state.attempt),
             _ if state.stage == Stage::Done => String::new(),
             Step::Comment => {
-                let pending: Vec<_> = state.pending.iter().map(say_pending).collect();
+                let pending: Vec<_> = state.pending.iter().map(describe_pending).collect();
                 let asked = if state.asked > 0 { format!("{}", state.asked) } else { String::new() };
                 format!("{asked}{}{}", pending.join("+"), if state.posted { "!" } else { "" })
             }
@@ -207,7 +208,7 @@ impl Explored for Issue {
         StepNotation { mark, note }
     }
 
-    fn say_change(change: &Change) -> String {
+    fn describe_change(change: &Change) -> String {
         match change {
             Change::Entered(stage) => format!("{stage:?}").to_lowercase(),
             Change::Asked(pending) => format!("{} asked", pending.len()),
@@ -222,12 +223,12 @@ impl Explored for Issue {
         }
     }
 
-    fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
         let mut differences: Vec<_> = document_differences(definition, state, document);
         for step in Self::steps(definition, state) {
             let id = Self::step_id(&step);
             let shown = document.engine.steps.get(&id).map(|step| step.status).unwrap_or_default();
-            let is_running = shown == StepState::Running;
+            let is_running = shown == StepRecordStatus::Running;
             let expected = match run.active_turns.get(&id).map(|active| active.status) {
                 Some(TurnStatus::Running | TurnStatus::Stopping) => true,
                 Some(TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting) | None => false,
@@ -239,7 +240,7 @@ impl Explored for Issue {
         differences
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let Typed { state, document, .. } = machine;
         let mut violations = Vec::new();
@@ -259,7 +260,7 @@ impl Explored for Issue {
 }
 
 /// Returns the word for what an agent waits for.
-pub fn say_pending(pending: &Pending) -> String {
+pub fn describe_pending(pending: &Pending) -> String {
     match pending {
         Pending::Question(to) => format!("?{}", to.name()),
         Pending::Escalation(Addressee::Human) => "esc".to_owned(),
@@ -280,7 +281,7 @@ fn document_differences(definition: &Definition, state: &State, document: &Docum
         (None, _) => PipelineStatus::InProgress,
     };
     let mut differences = Vec::new();
-    let shown = document.pipeline.status.as_ref().and_then(Field::known);
+    let shown = document.pipeline.status.as_ref().and_then(EnumOrText::known);
     // The document of a run that is stopped while it gives up says `failed` before the run has ended.
     if shown != Some(status) && !(gave_up && shown == Some(PipelineStatus::Failed)) {
         differences.push(format!("the status is {shown:?}, not {status:?}"));

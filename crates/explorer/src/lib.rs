@@ -35,7 +35,7 @@ pub use report::DocumentWrites;
 pub use search::{Exploration, Limits, Rows};
 pub use team_files::TeamSchemas;
 pub use transition::Transition;
-pub use walk::{WalkStats, Walks};
+pub use walk::{WalkParams, WalkStats};
 pub use write_input::{Rights, WriteInput};
 
 use protocol::present::Present;
@@ -56,7 +56,7 @@ pub trait Explored: Present {
 
     /// An answer with this verdict, if a person works on the step.
     fn answer(_: &Self::Definition, _: &Self::Step, verdict: &Self::Verdict) -> Answer {
-        Answer::Text { text: Self::say_verdict(verdict) }
+        Answer::Text { text: Self::describe_verdict(verdict) }
     }
 
     /// A report with this verdict, for protocols whose reports depend on the state.
@@ -85,16 +85,16 @@ pub trait Explored: Present {
     }
 
     /// The verdict in a word or two.
-    fn say_verdict(verdict: &Self::Verdict) -> String;
+    fn describe_verdict(verdict: &Self::Verdict) -> String;
 
     /// The notation of a step that has no turn: its status, and counters that later decisions depend on.
-    fn say_step(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepNotation;
+    fn describe_step(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> StepNotation;
 
     /// The change in a word or two.
-    fn say_change(change: &Self::Change) -> String;
+    fn describe_change(change: &Self::Change) -> String;
 
     /// The position of the document in a word or two, such as `plan in_progress`. `None` if the run determines it.
-    fn say_document(_: &Self::Document) -> Option<String> {
+    fn describe_document(_: &Self::Document) -> Option<String> {
         None
     }
 
@@ -104,10 +104,10 @@ pub trait Explored: Present {
     }
 
     /// Differences between the run and the document that the machine has written about it.
-    fn compare(run: &Run, machine: &Typed<Self>) -> Vec<String>;
+    fn document_differences(run: &Run, machine: &Typed<Self>) -> Vec<String>;
 
     /// Checks the rules of this protocol for one transition. Returns those that do not hold.
-    fn inspect(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
+    fn check_rules(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
 }
 
 /// Returns the definition, the state and the document of a run.

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use protocol::entry::{Entry, Input as EntryInput, RecoverySource};
 use protocol::run::{
-    Absorbed, Decision, Run, RunState, absorb, consider, import, open, proceed, start_queued,
+    Absorbed, Decision, Run, RunState, absorb, consider, import, make_deferred_transition, open, start_queued,
 };
-use protocol::{RunId, RunLocation, Stamp, Typed};
+use protocol::{RunId, RunLocation, Timestamp, Typed};
 use serde_json::Value;
 
 use super::transition::{Node, Transition};
@@ -133,14 +133,14 @@ impl<P: Explored> Model<P> {
         catch_panics(|| {
             let location =
                 RunLocation::new(RunId::new("explored").expect("BUG: the name is safe"), "/repo".to_owned());
-            let at = Stamp::from_micros(1_750_000_000_000_000);
+            let at = Timestamp::from_micros(1_750_000_000_000_000);
             let machine = Typed::<P> {
                 definition: Arc::clone(&self.definition),
                 state: P::begin(&self.definition),
                 document: Arc::new(P::open_document(&self.definition, &location, at)),
             };
             let before = Node {
-                state: RunState::blank(Box::new(machine), at),
+                state: RunState::empty(Box::new(machine), at),
                 parts: BTreeMap::new(),
                 changed_parts: Vec::new(),
                 started: BTreeMap::new(),
@@ -188,7 +188,7 @@ impl<P: Explored> Model<P> {
                         return Err(not_absorbed(format!("it was ignored: {stale}")));
                     }
                 },
-                Input::Deferred => match proceed(&mut run) {
+                Input::Deferred => match make_deferred_transition(&mut run) {
                     Some(decision) => (EntryInput::Deferred, decision),
                     None => return Err(not_absorbed("no transition is deferred any more".to_owned())),
                 },
@@ -249,7 +249,7 @@ impl<P: Explored> Model<P> {
         let transition =
             Transition { before: &before.state.run, input, entry: &entry, after: &after.state.run };
         violations.extend(checks::check_transition(self, before, &transition));
-        violations.extend(P::inspect(&self.definition, &transition));
+        violations.extend(P::check_rules(&self.definition, &transition));
         let started =
             transition.started().map(|attempt| (attempt.step.clone(), (attempt.turn, attempt.attempt_no)));
         after.started.extend(started);

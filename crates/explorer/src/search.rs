@@ -7,7 +7,7 @@ use protocol::run::{RunStatus, TurnStatus};
 
 use super::input::{Interruptions, facts, requests};
 use super::model::{InputResult, Model};
-use super::report::{DocumentWrites, Row, say_changes, say_input, say_run, say_written};
+use super::report::{DocumentWrites, Row, describe_changes, describe_input, describe_run, describe_written};
 use super::transition::Node;
 use super::{CounterExample, Explored, Input, Violation, checks, typed};
 
@@ -50,7 +50,7 @@ impl Limits {
     }
 
     /// Returns the number of requests on a path in a word.
-    pub fn say_requests(&self) -> String {
+    pub fn describe_requests(&self) -> String {
         if self.requests == ANY_REQUESTS { "any".to_owned() } else { self.requests.to_string() }
     }
 
@@ -108,7 +108,7 @@ fn key<P: Explored>(node: &Node) -> Key<P> {
     let active_turns = run.active_turns.iter();
     let active_turns = active_turns
         .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
-    let position = P::say_document(&machine.document);
+    let position = P::describe_document(&machine.document);
     (run.status, machine.state.clone(), active_turns.collect(), position, node.written.clone())
 }
 
@@ -158,21 +158,22 @@ impl<P: Explored> Model<P> {
         let mut path = Vec::new();
         let mut node = None;
         if let Ok(opened) = self.open() {
-            path.push(("(opens)".to_owned(), say_run::<P>(&opened.state.run)));
+            path.push(("(opens)".to_owned(), describe_run::<P>(&opened.state.run)));
             node = Some(opened);
         }
         for input in inputs {
             let result = node.as_ref().map(|node| self.apply(node, input));
             let (state, next) = match result {
-                Some(Ok(InputResult::Moved(next, _))) => (say_run::<P>(&next.state.run), Some(*next)),
+                Some(Ok(InputResult::Moved(next, _))) => (describe_run::<P>(&next.state.run), Some(*next)),
                 Some(Ok(InputResult::Refused(refusal))) => (format!("refused: {refusal}"), None),
                 Some(Ok(InputResult::Unchanged)) => ("nothing".to_owned(), None),
-                Some(Err(failure)) => {
-                    (failure.after.map_or_else(|| "breaks".to_owned(), |after| say_run::<P>(&after)), None)
-                }
+                Some(Err(failure)) => (
+                    failure.after.map_or_else(|| "breaks".to_owned(), |after| describe_run::<P>(&after)),
+                    None,
+                ),
                 None => ("?".to_owned(), None),
             };
-            path.push((say_input::<P>(input), state));
+            path.push((describe_input::<P>(input), state));
             node = next;
         }
         CounterExample { model: format!("{}, {}", self.name, self.slots), violations, path }
@@ -262,8 +263,8 @@ impl<P: Explored> Search<'_, P> {
         };
         self.transitions += 1;
         let changes = || {
-            let written = say_written::<P>(&node.state.run, &next.state.run);
-            say_changes::<P>(&entry.changes) + &written
+            let written = describe_written::<P>(&node.state.run, &next.state.run);
+            describe_changes::<P>(&entry.changes) + &written
         };
         self.keep_row(node, &input, changes, Some(&next));
         self.writes.record::<P>(node, &input, &next);
@@ -302,10 +303,10 @@ impl<P: Explored> Search<'_, P> {
     ) {
         if self.limits.rows == Rows::Kept {
             self.rows.push(Row {
-                state: say_run::<P>(&before.state.run),
-                input: say_input::<P>(input),
+                state: describe_run::<P>(&before.state.run),
+                input: describe_input::<P>(input),
                 changes: changes(),
-                next: next.map(|next| say_run::<P>(&next.state.run)),
+                next: next.map(|next| describe_run::<P>(&next.state.run)),
             });
         }
     }

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
 use std::time::Duration;
 
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus};
 use protocol::team::{
-    Blocked, Change, Choice, Definition, DeveloperVerdict, Ending, GroupId, Limit, Limits, MergeVerdict,
-    ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict, Reason, Role, Stage, State,
-    Step, Team, TechLeadVerdict, Verdict,
+    Blocked, Change, Choice, DecisionReason, Definition, DevelopReason, DeveloperVerdict, FinalStage,
+    GroupId, Limits, MergeVerdict, ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep,
+    QaVerdict, Role, Stage, State, Step, Team, TechLeadVerdict, Verdict,
 };
-use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, Timestamp, Typed};
 use serde_json::{Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
@@ -238,20 +238,20 @@ impl Explored for Team {
             Verdict::Merge(MergeVerdict::Merged) => json!({ "logs": ["merged"] }),
             Verdict::FastForwarded | Verdict::Choice(_) => json!({}),
         };
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
             agent: step.agent().to_owned(),
         };
-        let at = Stamp::from_micros(1_750_000_000_000_000);
+        let at = Timestamp::from_micros(1_750_000_000_000_000);
         Report::completed(&expected, at, fields.as_object().cloned().unwrap_or_default())
     }
 
     fn answer(_: &Definition, _: &Step, verdict: &Verdict) -> Answer {
-        Answer::Choose { option: Self::say_verdict(verdict), reason: Some("because".to_owned()) }
+        Answer::Choose { option: Self::describe_verdict(verdict), reason: Some("because".to_owned()) }
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Plan(_) => "plan",
             Verdict::Complete => "complete",
@@ -279,7 +279,7 @@ impl Explored for Team {
         .to_owned()
     }
 
-    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+    fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
         let mark = match Self::step_status(&definition(Plan::One), state, step) {
             StepStatus::Succeeded => "✓",
             StepStatus::Skipped => "-",
@@ -302,19 +302,19 @@ impl Explored for Team {
         StepNotation { mark, note }
     }
 
-    fn say_change(change: &Change) -> String {
+    fn describe_change(change: &Change) -> String {
         match change {
             Change::Planned { work, .. } => format!("{} groups", work.groups.len()),
             Change::Replaced { group, .. } => format!("{group} replaced"),
             Change::Moved { group, to, .. } => format!("{group} → {}", stage_word(*to)),
             Change::Asked { group, limit, .. } => format!("{group} asks: {}", limit_word(*limit)),
             Change::Chosen { group, choice } => {
-                format!("{group} {}", Self::say_verdict(&Verdict::Choice(*choice)))
+                format!("{group} {}", Self::describe_verdict(&Verdict::Choice(*choice)))
             }
             Change::CriteriaRan { failed } => format!("{} criteria fail", failed.len()),
             Change::Refused => "completion refused".to_owned(),
             Change::CheckAsked => "check asks".to_owned(),
-            Change::CheckChosen { choice } => Self::say_verdict(&Verdict::Choice(*choice)),
+            Change::CheckChosen { choice } => Self::describe_verdict(&Verdict::Choice(*choice)),
             Change::Accepted => "completion accepted".to_owned(),
             Change::FastForwarded => "fast-forwarded".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
@@ -323,7 +323,7 @@ impl Explored for Team {
         }
     }
 
-    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
         let mut differences = Vec::new();
         for (id, group) in &state.groups {
             match document.groups.get(id) {
@@ -339,12 +339,12 @@ impl Explored for Team {
         differences
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         let mut violations = Vec::new();
         let state = transition.state_after();
         if transition.after.status == RunStatus::Finished(Outcome::Succeeded) {
             let open = state.groups.values().any(|group| !group.is_done());
-            if open || state.ending != Ending::FastForwarded {
+            if open || state.ending != FinalStage::FastForwarded {
                 violations.push(Violation::new("a run succeeds when all groups are done", "one is open"));
             }
         }
@@ -377,10 +377,10 @@ impl Explored for Team {
 
 fn stage_word(stage: Stage) -> &'static str {
     match stage {
-        Stage::Develop(Reason::New) => "new",
-        Stage::Develop(Reason::QaFailed) => "qa failed",
-        Stage::Develop(Reason::ChangesRequested) => "changes requested",
-        Stage::Develop(Reason::Unblocked) => "unblocked",
+        Stage::Develop(DevelopReason::New) => "new",
+        Stage::Develop(DevelopReason::QaFailed) => "qa failed",
+        Stage::Develop(DevelopReason::ChangesRequested) => "changes requested",
+        Stage::Develop(DevelopReason::Unblocked) => "unblocked",
         Stage::Test => "test",
         Stage::Review => "review",
         Stage::Unblock(Blocked::Developer) => "developer blocked",
@@ -391,14 +391,14 @@ fn stage_word(stage: Stage) -> &'static str {
     }
 }
 
-fn limit_word(limit: Limit) -> &'static str {
+fn limit_word(limit: DecisionReason) -> &'static str {
     match limit {
-        Limit::Developer => "developer turns",
-        Limit::Qa => "qa turns",
-        Limit::Review => "reviews",
-        Limit::NoProgress => "no progress",
-        Limit::TechLead => "tech lead failed",
-        Limit::Merge => "merge failed",
-        Limit::Imported => "imported",
+        DecisionReason::Developer => "developer turns",
+        DecisionReason::Qa => "qa turns",
+        DecisionReason::Review => "reviews",
+        DecisionReason::NoProgress => "no progress",
+        DecisionReason::TechLead => "tech lead failed",
+        DecisionReason::Merge => "merge failed",
+        DecisionReason::Imported => "imported",
     }
 }

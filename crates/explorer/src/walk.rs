@@ -9,7 +9,7 @@ use super::{CounterExample, Explored, Input, Violation, typed};
 
 /// The parameters of walks.
 #[derive(Debug, Clone, Copy)]
-pub struct Walks {
+pub struct WalkParams {
     pub seed: u64,
     pub count: usize,
     /// Requests on one walk, not counting a resume without which it could not continue.
@@ -32,7 +32,7 @@ pub struct WalkStats {
 impl<P: Explored> Model<P> {
     /// Walks at random, always the same way for the same seed. Checks the rules in every transition, and that every
     /// walk ends.
-    pub fn walk(&self, walks: Walks) -> Result<WalkStats, CounterExample> {
+    pub fn walk(&self, walks: WalkParams) -> Result<WalkStats, CounterExample> {
         let mut random = fastrand::Rng::with_seed(walks.seed);
         let mut stats = WalkStats::default();
         for _ in 0..walks.count {
@@ -47,7 +47,7 @@ impl<P: Explored> Model<P> {
 
     fn walk_once(
         &self,
-        walks: Walks,
+        walks: WalkParams,
         random: &mut fastrand::Rng,
         inputs: &mut usize,
     ) -> Result<Outcome, CounterExample> {

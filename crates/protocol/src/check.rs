@@ -5,7 +5,7 @@ pub mod schema;
 
 use serde::Serialize;
 
-pub(crate) use findings::{Findings, Location, kind};
+pub(crate) use findings::{Location, ViolationCollector, kind};
 
 /// One violated rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

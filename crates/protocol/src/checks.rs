@@ -74,6 +74,6 @@ impl CheckResult {
 
 /// Returns the results that the report of a command step has. Fails if it has none, or if they are malformed.
 pub fn results(report: &Report) -> Result<Vec<CheckResult>, String> {
-    let results = report.others.get(CHECKS_FIELD).ok_or("the report has no field `checks`")?;
+    let results = report.extra_fields.get(CHECKS_FIELD).ok_or("the report has no field `checks`")?;
     Vec::deserialize(results).map_err(|error| format!("the field `checks` is malformed: {error}"))
 }

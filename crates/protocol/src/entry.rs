@@ -13,7 +13,7 @@ use crate::people::Answer;
 use crate::report::Report;
 use crate::rules::{Erased, Payload, Protocol};
 use crate::run::{Action, Change, Ending, Fact, Request};
-use crate::{AttemptId, Revision, Stamp};
+use crate::{AttemptId, Revision, Timestamp};
 
 /// The version of entries that this program reads and writes. [`Entry::decode`] refuses newer ones.
 pub const ENTRY_VERSION: u32 = 1;
@@ -24,7 +24,7 @@ pub const ENTRY_VERSION: u32 = 1;
 pub struct Entry<T: Payload = Erased> {
     pub v: u32,
     /// The run's own time, which never goes backwards.
-    pub at: Stamp,
+    pub at: Timestamp,
     pub by: Author,
     pub input: Input<T>,
     pub changes: Vec<Change<T::Change>>,
@@ -231,7 +231,7 @@ impl FailureKind {
 pub struct Timer {
     /// The failed attempt after which the step backs off.
     pub attempt: AttemptId,
-    pub fires_at: Stamp,
+    pub fires_at: Timestamp,
     /// Its whole duration. If `fires_at` is further ahead than this, the clock was changed.
     pub length_ms: u64,
 }

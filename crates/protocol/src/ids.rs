@@ -17,7 +17,7 @@ pub const MAX_RUN_ID_LEN: usize = 240;
 
 /// Why a text cannot be an id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
+pub enum InvalidId {
     #[error("it is empty")]
     Empty,
     #[error("it has {found} characters, the limit is {limit}")]
@@ -34,16 +34,16 @@ struct Grammar {
     max_len: usize,
 }
 
-fn check_name(text: &str, grammar: &Grammar) -> Result<(), BadName> {
-    let first = text.chars().next().ok_or(BadName::Empty)?;
+fn check_name(text: &str, grammar: &Grammar) -> Result<(), InvalidId> {
+    let first = text.chars().next().ok_or(InvalidId::Empty)?;
     if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || grammar.others.contains(c))) {
-        return Err(BadName::BadCharacter(bad));
+        return Err(InvalidId::BadCharacter(bad));
     }
     if !(first.is_ascii_alphanumeric() || first == '_') {
-        return Err(BadName::BadStart(first));
+        return Err(InvalidId::BadStart(first));
     }
     match text.len() {
-        found if found > grammar.max_len => Err(BadName::TooLong { found, limit: grammar.max_len }),
+        found if found > grammar.max_len => Err(InvalidId::TooLong { found, limit: grammar.max_len }),
         _ => Ok(()),
     }
 }
@@ -57,7 +57,7 @@ macro_rules! name {
 
         impl $name {
             /// Creates an id. Fails if the text is not safe as a file name or on a command line.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, BadName> {
+            pub fn new(text: impl AsRef<str>) -> Result<Self, InvalidId> {
                 let text = text.as_ref();
                 check_name(text, &$grammar).map(|()| Self(text.into()))
             }
@@ -80,15 +80,15 @@ macro_rules! name {
         }
 
         impl FromStr for $name {
-            type Err = BadName;
-            fn from_str(text: &str) -> Result<Self, BadName> {
+            type Err = InvalidId;
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
                 Self::new(text)
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = BadName;
-            fn try_from(text: String) -> Result<Self, BadName> {
+            type Error = InvalidId;
+            fn try_from(text: String) -> Result<Self, InvalidId> {
                 Self::new(text)
             }
         }
@@ -243,7 +243,7 @@ mod tests {
             assert!(RunId::new(text).is_err(), "{text:?} should be refused");
         }
         let (found, limit) = (MAX_RUN_ID_LEN + 1, MAX_RUN_ID_LEN);
-        assert_eq!(RunId::new("x".repeat(found)), Err(BadName::TooLong { found, limit }));
+        assert_eq!(RunId::new("x".repeat(found)), Err(InvalidId::TooLong { found, limit }));
         assert!(RunId::new("f8c1a491").is_ok() && StepId::new("code_review.2").is_ok());
         assert!(StepId::new("a=b").is_err() && RunId::new("=3A").is_err());
     }

@@ -26,15 +26,15 @@ pub mod run;
 pub mod steps;
 pub mod team;
 pub mod time;
-mod torn;
+mod truncated_json;
 
 pub use brief::prompt;
 pub use closest::closest;
-pub use ids::{AttemptId, AttemptNo, BadAttemptId, BadName, Epoch, Revision, RunId, StepId, Turn};
+pub use ids::{AttemptId, AttemptNo, BadAttemptId, Epoch, InvalidId, Revision, RunId, StepId, Turn};
 pub use machine::{Document, KINDS, Kind, KindInfo, KindOf, Kinds, Machine, Typed};
 pub use people::{Answer, AnswerFile, AnswerOption, BadItemId, ItemId, ItemKind, OpenItem, Question};
 pub use rules::{
     Effect, Event, ImportRefusal, Move, NOT_MERGED, Never, Next, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepKind, View,
 };
-pub use time::Stamp;
+pub use time::Timestamp;

@@ -10,23 +10,23 @@ use crate::people::OpenItem;
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::Protocol;
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// How the commands present the runs of a protocol.
 pub trait Present: Protocol {
     /// The word for a step of this protocol, singular and plural.
     const STEP: (&'static str, &'static str);
     /// The member of the document that maps names to steps.
-    const STEPS_AT: &'static str;
+    const STEPS_KEY: &'static str;
     /// The command that starts a run, and what it takes; for hints.
-    const OPENED_BY: &'static str;
-    const OPENED_WITH: &'static str;
+    const START_COMMAND: &'static str;
+    const START_ARGUMENT: &'static str;
     /// Whether `retry` can run a failed step again in the same run.
     const RETRIES: bool;
     /// Whether `import` can give a run another name.
     const RENAMES: bool;
     /// Whether the checks of a step are a turn of that step, after the work of its agent.
-    const CHECKS_FOLLOW: bool = false;
+    const CHECKS_ARE_TURNS: bool = false;
     /// The names of its agents, if its steps appear during a run: `--role` and `--model` accept them before that.
     const ROLES: &'static [&'static str] = &[];
     /// The built-in prompts of its agents, if it has any.
@@ -65,7 +65,7 @@ pub trait Present: Protocol {
     fn about(_definition: &Self::Definition, _document: &Self::Document) -> Vec<String> {
         Vec::new()
     }
-    fn created_at(document: &Self::Document) -> Stamp;
+    fn created_at(document: &Self::Document) -> Timestamp;
     fn step_summary(document: &Self::Document, step: &Self::Step) -> StepSummary;
     /// Describes the result of the run besides the statuses of its steps, in lines for people.
     fn result(_document: &Self::Document) -> Vec<Line> {
@@ -95,7 +95,7 @@ pub trait Present: Protocol {
     fn stalled(
         _definition: &Self::Definition,
         _document: &Self::Document,
-        _now: Stamp,
+        _now: Timestamp,
     ) -> Vec<(Self::Step, String)> {
         Vec::new()
     }
@@ -253,15 +253,15 @@ pub struct StepSummary {
     pub attempts: u32,
     /// How often a loop-back has reset the step.
     pub loop_backs: u32,
-    pub started_at: Option<Stamp>,
-    pub ended_at: Option<Stamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     pub error: Option<String>,
     pub note: Option<String>,
 }
 
 impl StepSummary {
     /// Returns how long the step has run so far, or how long it took.
-    pub fn elapsed(&self, now: Stamp) -> Option<Duration> {
+    pub fn elapsed(&self, now: Timestamp) -> Option<Duration> {
         let started_at = self.started_at?;
         match self.kind {
             StatusKind::Running | StatusKind::Waiting => Some(now.since(started_at)),

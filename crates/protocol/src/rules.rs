@@ -18,7 +18,7 @@ use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, AnswerFile, Question};
 use crate::report::{self, Report};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// Attempts of a step whose limit is not configured.
 pub const DEFAULT_MAX_ATTEMPTS: NonZeroU32 = NonZeroU32::new(2).expect("BUG: two is not zero");
@@ -50,7 +50,7 @@ pub enum Next<S = StepId> {
     /// Start a turn of these steps, in this order. Empty if other steps are still to report.
     Queue(Vec<S>),
     /// Start a turn of these steps, except those that are in one.
-    Requeue(Vec<S>),
+    QueueIdle(Vec<S>),
     /// Start nothing more, and finish the run when all attempts have ended by themselves.
     Drain(Outcome),
     /// Stop all attempts, and finish the run when none is alive.
@@ -62,8 +62,8 @@ pub enum Next<S = StepId> {
 pub struct Deferred<C = Value, S = StepId> {
     /// Steps that must have no attempt alive. None of them starts until the transition is made. Those still queued are then taken
     /// off the queue.
-    pub quiet: BTreeSet<S>,
-    pub then: Move<C, S>,
+    pub must_be_idle: BTreeSet<S>,
+    pub transition: Move<C, S>,
 }
 
 /// What works on a step.
@@ -236,7 +236,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     /// Whether a request that would change nothing, such as pausing a paused run, is refused. Otherwise it succeeds.
     const REFUSES_REPEATS: bool = false;
     /// Whether the engine replaces the first view at once if another program changes it, because agents read it.
-    const GUARDS_VIEW: bool = false;
+    const RESTORES_VIEW: bool = false;
 
     /// What a run is started with; it never changes.
     type Definition: Debug + Serialize + DeserializeOwned + Send + Sync;
@@ -285,7 +285,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
     fn apply(state: &mut Self::State, change: &Self::Change);
     /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
-    fn admits(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
+    fn can_apply(definition: &Self::Definition, state: &Self::State, change: &Self::Change) -> bool;
     /// Returns how many steps are done, and how many there are.
     fn progress(definition: &Self::Definition, state: &Self::State) -> Progress {
         let steps = Self::steps(definition, state);
@@ -328,7 +328,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
     /// Removes the fields and the edits of private copies that the step has no right to from a report. Returns a
     /// sentence for each that was removed.
-    fn restrict(
+    fn remove_unauthorized(
         _definition: &Self::Definition,
         _document: &Self::Document,
         _step: &Self::Step,
@@ -442,7 +442,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     }
 
     // The document.
-    fn open_document(definition: &Self::Definition, location: &RunLocation, at: Stamp) -> Self::Document;
+    fn open_document(definition: &Self::Definition, location: &RunLocation, at: Timestamp) -> Self::Document;
     /// Applies an entry to the document and returns the paths of the parts that changed. On an error the document stays as
     /// it is.
     fn record(

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// This crate reads no clock: the caller that creates an entry passes the time in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Stamp(i64);
+pub struct Timestamp(i64);
 
-impl Stamp {
+impl Timestamp {
     /// Creates a timestamp from microseconds since the Unix epoch.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros)
@@ -43,7 +43,7 @@ impl Stamp {
     }
 }
 
-impl fmt::Display for Stamp {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.timestamp() {
             Some(timestamp) => write!(f, "{timestamp:.6}"),
@@ -52,22 +52,22 @@ impl fmt::Display for Stamp {
     }
 }
 
-impl FromStr for Stamp {
+impl FromStr for Timestamp {
     type Err = jiff::Error;
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
         Ok(Self::from_timestamp(text.parse()?))
     }
 }
 
-impl TryFrom<String> for Stamp {
+impl TryFrom<String> for Timestamp {
     type Error = jiff::Error;
     fn try_from(text: String) -> Result<Self, jiff::Error> {
         text.parse()
     }
 }
 
-impl From<Stamp> for String {
-    fn from(stamp: Stamp) -> String {
+impl From<Timestamp> for String {
+    fn from(stamp: Timestamp) -> String {
         stamp.to_string()
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_stamp_prints_as_the_formats_write_it() {
         for text in ["2025-01-15T14:30:00.123456Z", "2025-01-15T14:30:05.000000Z"] {
-            assert_eq!(text.parse::<Stamp>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<Timestamp>().unwrap().to_string(), text);
         }
     }
 }

@@ -3,22 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use protocol::Stamp;
+use protocol::Timestamp;
 
 /// The source of the engine's time. A run's own time is the later of this and its last entry.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Stamp + Send + Sync>);
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
     pub fn system() -> Self {
-        Self::from_fn(|| Stamp::from_timestamp(jiff::Timestamp::now()))
+        Self::from_fn(|| Timestamp::from_timestamp(jiff::Timestamp::now()))
     }
 
-    pub fn from_fn(now: impl Fn() -> Stamp + Send + Sync + 'static) -> Self {
+    pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    pub fn now(&self) -> Stamp {
+    pub fn now(&self) -> Timestamp {
         (self.0)()
     }
 }

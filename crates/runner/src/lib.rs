@@ -24,7 +24,7 @@ pub use attempt::{
 pub use clock::Clock;
 pub use engine::{
     AbandonedHost, AgentProfile, Assigned, DEFAULT_ROLE, Engine, EngineConfig, EngineError, EngineExit,
-    EngineRequest, GRACE, NoAdapter, Notice, Observer, Overrides, Role, RoleName, RoleOf,
+    EngineRequest, GRACE, NoAdapter, Notice, Observer, Overrides, Role, RoleName, RoleQuery,
 };
 pub use error_chain::with_causes;
 pub use recovery::{
@@ -34,9 +34,9 @@ pub use recovery::{
     salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AnswerError, AttemptRecord, DocumentAt, EditError, Edited, EndedAttempt, EngineRecord, FirstAnswer,
-    HaltedBy, History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError,
-    ResolvedWrite, RunAtRevision, RunOptions, RunSpec, SequenceConflict, Summary, answer, edit,
-    for_each_entry, not_merged, open, read_document, rebuild_document, record_refusal, request,
+    AnswerError, AttemptEndRecord, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
+    History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError, ResolvedWrite,
+    RunAtRevision, RunOptions, RunSpec, SequenceConflict, StoppedBy, Summary, answer, edit, for_each_entry,
+    not_merged, open, read_document, rebuild_document, record_refusal, request,
 };
 pub use views::marks_of_host;

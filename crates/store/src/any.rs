@@ -74,7 +74,7 @@ impl AnyStore {
 
     /// Returns the directory with the attempts of runs in `repository`. A shared store has one local directory per
     /// repository.
-    pub fn local_dir_beside(&self, repository: &Path) -> Result<Location, LocateError> {
+    pub fn local_dir_for_repo(&self, repository: &Path) -> Result<Location, LocateError> {
         match &self.backend {
             Backend::Embedded(store) => Ok(store.location().clone()),
             Backend::Nats(_, local_dir) => {

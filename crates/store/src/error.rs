@@ -32,12 +32,12 @@ pub enum Unavailable {
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
     /// The store gave no answer to the write, and the write did not land.
     #[error("the store accepted a change and did not keep it")]
-    Lost { source: Box<dyn Error + Send + Sync> },
+    WriteLost { source: Box<dyn Error + Send + Sync> },
     /// The store reports a conflict, but the run has not changed.
     #[error(
         "the store reports a conflicting write to run `{run}` since revision {revision}, but there is none"
     )]
-    Unmoved { run: RunId, revision: Revision },
+    FalseConflict { run: RunId, revision: Revision },
     #[error("could not {doing} the NATS server `{server}`")]
     Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
     /// It is not created again: an empty journal would look as if there had never been a run.

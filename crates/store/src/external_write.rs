@@ -12,7 +12,7 @@ pub struct ExternalWrite {
     /// Its content, unless it is a deletion.
     pub body: Option<Vec<u8>>,
     /// What it changed, or why it cannot be accepted.
-    pub change: Result<DocumentEdit, ExternalChange>,
+    pub change: Result<DocumentEdit, ExternalWriteRefusal>,
 }
 
 /// An external write that was made from the newest document and left the engine's part unchanged.
@@ -28,19 +28,19 @@ pub struct DocumentEdit {
 ///
 /// The engine's part is the member of the entry that callboard adds to the document, with a checksum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExternalChange {
+pub enum ExternalWriteRefusal {
     #[error("it was deleted")]
     Deleted,
     #[error("it is not a JSON object")]
-    NoObject,
+    NotAnObject,
     #[error("the engine's part of it is missing")]
-    NoPart,
+    EnginePartMissing,
     #[error("the engine's part of it was changed")]
-    PartChanged,
+    EnginePartChanged,
     #[error("it was made from revision {from}, which was not the newest")]
     Stale { from: Revision },
     #[error("it has overwritten a write that its author cannot have seen")]
-    Overwrote,
+    OverwroteUnseen,
     #[error("the document it was made from is no longer stored")]
     BaseMissing,
 }

@@ -32,7 +32,7 @@ pub use commit::{
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use engine_lock::{EngineHolder, EngineLock, LockPurpose};
 pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-pub use external_write::{DocumentEdit, ExternalChange, ExternalWrite};
+pub use external_write::{DocumentEdit, ExternalWrite, ExternalWriteRefusal};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
     Access, BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsConnectError, NatsNotice,
@@ -41,8 +41,9 @@ pub use nats::{
 pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};
 pub use sqlite::{
-    Backup, BackupError, Damage, EmergencyCopyError, Examined, ExclusiveAccess, ExclusiveAccessError,
-    FoundEntry, FoundRun, OpenError, ReplacementDatabase, Salvage, SalvageError, SqliteStore, find_damage,
+    Backup, BackupError, Damage, EmergencyCopyError, ExclusiveAccess, ExclusiveAccessError, FoundEntry,
+    FoundRun, OpenError, ReplacementDatabase, Salvage, SalvageError, SqliteStore, StoreInspection,
+    find_damage,
 };
-pub use store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
+pub use store::{LoadedRun, NewEntries, RunListing, Store, StoredDocument, StoredEntry};
 pub use watch::Watch;

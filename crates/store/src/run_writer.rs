@@ -88,9 +88,14 @@ impl<'t> RunWriter<'t> {
     }
 
     /// Sets when the run was created, and the epoch that every future engine of it must exceed.
-    pub fn set_origin(&mut self, run: &RunId, created: Timestamp, epoch: Epoch) -> Result<(), RunWriteError> {
+    pub fn set_created_and_epoch(
+        &mut self,
+        run: &RunId,
+        created: Timestamp,
+        epoch: Epoch,
+    ) -> Result<(), RunWriteError> {
         match &mut self.0 {
-            Target::Transaction(writer) => writer.set_origin(run, created, epoch),
+            Target::Transaction(writer) => writer.set_created_and_epoch(run, created, epoch),
             Target::Buffer(buffer) => {
                 buffer.created = Some(created);
                 buffer.epoch = buffer.epoch.max(epoch);

@@ -20,7 +20,7 @@ pub struct StoredEntry {
 
 /// Everything that an engine needs to continue a run, from one consistent read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedRun {
     pub protocol: String,
     pub position: Position,
     pub epoch: Epoch,
@@ -39,7 +39,7 @@ pub struct Loaded {
 
 /// The entries of a run since a position, from one consistent read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CaughtUp {
+pub struct NewEntries {
     pub position: Position,
     /// Every entry after that position.
     pub entries: Vec<StoredEntry>,
@@ -56,7 +56,7 @@ pub struct StoredDocument {
 
 /// One line of `ls`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunRow {
+pub struct RunListing {
     pub run: RunId,
     pub protocol: String,
     pub revision: Revision,
@@ -91,17 +91,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError>;
 
     /// Reads a run, or returns `None` if it does not exist.
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError>;
+    async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError>;
 
     /// Returns the entries since `position`, for a client that has read the run there. Returns `None` if entries alone
     /// do not describe the change, so that the run must be loaded.
-    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError>;
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError>;
 
     /// Returns the protocol of a run, or `None` if it does not exist.
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError>;
 
     /// Returns the newest revision of a run, or `None` if it does not exist.
-    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError>;
+    async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError>;
 
     /// Returns the document of a run, or `None` if it does not exist.
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError>;
@@ -121,7 +121,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<StoredEntry>, ReadError>;
 
     /// Returns the last revision up to which the journal is complete and unchanged since it was written.
-    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError>;
+    async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError>;
 
     /// Returns the newest snapshot that is not newer than a revision.
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError>;
@@ -130,10 +130,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn parts_at(&self, run: &RunId, revision: Revision) -> Result<Vec<Part>, ReadError>;
 
     /// Returns all runs, oldest first.
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError>;
+    async fn runs(&self) -> Result<Vec<RunListing>, ReadError>;
 
     /// Returns the sorted names of at most `at_most` runs that begin with `beginning`.
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError>;
+    async fn runs_with_prefix(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError>;
 
     /// Stores blobs under their digests. Existing ones are not written again.
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError>;
@@ -142,13 +142,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError>;
 
     /// Whether documents are stored where other programs can read and write them.
-    fn keeps_documents(&self) -> bool {
+    fn exposes_documents(&self) -> bool {
         false
     }
 
     /// Keeps a copy of an external write, and of what it overwrote unseen. Returns where the copy is, or `None` if
     /// there was nothing to copy. By default the copy is a blob.
-    async fn set_aside(&self, _run: &RunId, write: &ExternalWrite) -> Result<Option<String>, WriteError> {
+    async fn quarantine_external_write(
+        &self,
+        _run: &RunId,
+        write: &ExternalWrite,
+    ) -> Result<Option<String>, WriteError> {
         let bodies: Vec<_> = write.body.iter().cloned().collect();
         Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}")))
     }

@@ -39,8 +39,8 @@ use linux as os;
 pub use atomic_file::{replace_file, replace_link, replace_shared_file, replace_synced_file};
 pub use attempt::{
     AttachError, AttemptDir, AttemptEnd, AttemptHandle, ClaimError, EndReason, ExitRecord, ExitStatus,
-    HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, Voided, is_full_disk,
-    is_shortage, void,
+    HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, VoidOutcome,
+    is_full_disk, is_shortage, void,
 };
 pub use attempt::{copies, partial, report};
 pub use os::{DirWatch, DirWatcher, Identity, ProcessEnd, boot_id, die_with_parent, raise_descriptor_limit};

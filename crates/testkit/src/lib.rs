@@ -28,8 +28,8 @@ pub use explorer::TeamSchemas;
 pub use process::{Orphan, ProcessHandle, UnrelatedProcess, expect_no_orphans, orphans, wait_until_stopped};
 pub use sandbox::{Disk, Isolation, isolated};
 pub use test_env::{
-    AgentEvent, AgentLog, Backend, Callboard, Gate, Running, Session, TempStore, TestEnv, first_to_end,
-    last_error, on_nats, redact, status,
+    AgentBarrier, AgentEvent, AgentLog, Backend, Callboard, Running, Session, TempStore, TestEnv,
+    first_to_end, last_error, on_nats, redact, status,
 };
 pub use view_reader::{ReadStats, ViewReader};
-pub use wait::{DEADLINE, until};
+pub use wait::{DEADLINE, wait_until};

@@ -14,7 +14,7 @@ pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Waits until `find` returns something. Calls it again whenever `directory` changes.
 #[track_caller]
-pub fn until<T>(directory: &Path, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+pub fn wait_until<T>(directory: &Path, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
     // The watch comes first, so that a change during the first call is seen.
     let watch = Watch::new(directory).unwrap_or_else(|error| panic!("cannot watch {directory:?}: {error}"));
     let deadline = Instant::now() + DEADLINE;

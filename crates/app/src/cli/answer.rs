@@ -109,7 +109,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Err(not_answerable(&run, &item, journal.machine()));
         }
         let answered =
-            runner::answer(&mut journal, workspace::person(), &step, item.turn, answer.clone()).await;
+            runner::answer(&mut journal, workspace::person_author(), &step, item.turn, answer.clone()).await;
         let turn = answered.map_err(|error| refused(&run, &item, error))?;
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.

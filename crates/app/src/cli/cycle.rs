@@ -15,7 +15,7 @@ use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::rehearsal::ScriptSteps;
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{Workspace, prompts};
 
 /// Run a development cycle: requirements, exploration, code and validation, until nothing is open
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let worktrees = match definition.merge_mode {
         MergeMode::InPlace => None,
         MergeMode::Branch | MergeMode::FastForward => {
-            let wanted = TreesWanted {
+            let wanted = WorktreeRequest {
                 no_merge: definition.merge_mode != MergeMode::FastForward,
                 integration: Some(format!("cycle/{run}")),
                 continue_branch: arguments.continue_branch,

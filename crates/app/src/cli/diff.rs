@@ -61,17 +61,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             if found.is_empty() {
                 output::note("the revisions do not differ");
             }
-            print(&found, new.run_at.kind().info().steps_at);
+            print(&found, new.run_at.kind().info().steps_key);
         }
         Ok(Exit::Success)
     })
 }
 
-/// Prints the differences, grouped by step. `steps_at` is the field of the document that has the steps.
-pub(super) fn print(found: &[Difference], steps_at: &str) {
+/// Prints the differences, grouped by step. `steps_key` is the field of the document that has the steps.
+pub(super) fn print(found: &[Difference], steps_key: &str) {
     let mut group = Vec::new();
     for difference in found {
-        let (step_path, field) = step_and_field(difference, steps_at);
+        let (step_path, field) = step_and_field(difference, steps_key);
         if step_path != group {
             output::data(styled(BOLD, step_path.join(" ")));
             group = step_path;
@@ -115,10 +115,10 @@ fn print_header(run: &RunId, old: &Side, new: &Side) {
 
 /// Splits the path of a difference into the step, if it is inside one, and the field. The step path is empty
 /// otherwise: a whole step that was added or removed is a field of the document.
-fn step_and_field<'d>(difference: &'d Difference, steps_at: &str) -> (Vec<&'d str>, String) {
+fn step_and_field<'d>(difference: &'d Difference, steps_key: &str) -> (Vec<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
     let (step_path, field) = match path.as_slice() {
-        ["document", steps, step, field @ ..] if *steps == steps_at && !field.is_empty() => {
+        ["document", steps, step, field @ ..] if *steps == steps_key && !field.is_empty() => {
             (vec![*step], field)
         }
         ["document", field @ ..] => (vec![], field),

@@ -68,7 +68,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let options = engine_config.options(&journal.spec.options);
         engine::check_repository_here(&workspace, &store, &run, &options)?;
-        let engine_request = EngineRequest { request, by: Some(workspace::person()), reason: None };
+        let engine_request = EngineRequest { request, by: Some(workspace::person_author()), reason: None };
         // Decided here first, because a refusal by the engine would say that it cannot continue the run.
         let mut extended = journal.state.run.clone();
         if let Err(refused) = consider(&mut extended, &engine_request.request) {

@@ -103,7 +103,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
         Some(repo) => repo.clone(),
         None => check::repository(&file)?,
     };
-    let workflow::Read { whole, problems, warnings } =
+    let workflow::Read { workflow: whole, problems, warnings } =
         workflow::read(&repo, &file, &source, &KnownChecks::NotNeeded);
     for warning in &warnings {
         output::message(output::warning(&file, &source, warning));

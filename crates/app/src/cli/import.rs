@@ -160,14 +160,14 @@ async fn import(
         name,
         repo_dir: workspace.repo_dir()?,
         worktrees_dir: worktrees::dir(workspace)?,
-        by: workspace::person(),
+        by: workspace::person_author(),
         now: workspace.clock.now(),
     };
     let store = workspace.store().await?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let new_name = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
     let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
-    if let (Some(new_name), Some(KindInfo { renames: false, name, .. })) = (new_name, info) {
+    if let (Some(new_name), Some(KindInfo { can_rename: false, name, .. })) = (new_name, info) {
         let what = format!("cannot rename the run to `{new_name}`: the id of a `{name}` run is fixed");
         return Err(Failure::usage(what).hint("leave out `--as`"));
     }
@@ -211,7 +211,7 @@ async fn note_missing_branch(
 }
 
 fn print(imported: &Imported, json: bool) {
-    let Imported { run, manifest, revision, status, open } = imported;
+    let Imported { run, manifest, revision, status, interrupted: open } = imported;
     if json {
         output::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,

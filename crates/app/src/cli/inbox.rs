@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::brief::Upstream;
 use protocol::run::RunStatus;
-use protocol::{ItemKind, Outcome, Stamp};
+use protocol::{ItemKind, Outcome, Timestamp};
 use runner::{RunAtRevision, Summary};
 use store::AnyStore;
 use supervisor::git::Changes;
@@ -118,7 +118,7 @@ async fn items_of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
     Ok(questions)
 }
 
-fn print(item: &InboxItem, now: Stamp) {
+fn print(item: &InboxItem, now: Timestamp) {
     let ago = item.since.map(|since| format!(", {} ago", output::duration(now.since(since))));
     output::data(format_args!(
         "{}  {}  {}",

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use protocol::checks::CheckSpec;
 use protocol::issue::{
-    Agent, Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData, MAX_QUESTIONS, TrackerSpec,
-    TriageMode,
+    Agent, Closing, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData,
+    TrackerSpec, TriageMode,
 };
 use protocol::steps::load::parse_duration;
 use protocol::{Kind as _, KindOf, Protocol as _, RunId};
@@ -21,8 +21,8 @@ use crate::failure::{Exit, Failure};
 use crate::learnings;
 use crate::output;
 use crate::rehearsal::ScriptSteps;
-use crate::tracker::{self, Files};
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::tracker::{self, FileTracker};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{Workspace, prompts};
 
 /// Turn an issue into a pull request: triage, analyse, write, build, review, commit
@@ -192,7 +192,7 @@ pub(super) fn worktrees(
     branch: &str,
     continues: bool,
 ) -> Result<WorktreeOptions, Failure> {
-    let wanted = TreesWanted {
+    let wanted = WorktreeRequest {
         no_merge: true,
         integration: Some(branch.to_owned()),
         continue_branch: continues,
@@ -217,7 +217,7 @@ impl Arguments {
             }
             (_, None | Some(TrackerName::Files)) => {
                 let file = PathBuf::from(&self.issue);
-                let issue = Files::read(&file).map_err(|error| {
+                let issue = FileTracker::read(&file).map_err(|error| {
                     Failure::usage(error).hint(
                         "run `gh issue view N --json number,title,body,labels,url > issue.json` to make one",
                     )
@@ -261,7 +261,7 @@ impl Arguments {
         Ok(Definition {
             triage: if self.no_triage { TriageMode::Omitted } else { TriageMode::First },
             pipeline_attempts: self.pipeline_attempts.unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
-            closing: if self.close { Closing::AtOnce } else { Closing::ByMerge },
+            closing: if self.close { Closing::ByRun } else { Closing::ByMerge },
             timeout: self.timeout,
             ..definition(workspace, issue, tracker, worktrees, is_rehearsal)?
         })
@@ -295,7 +295,7 @@ pub(super) fn definition(
         triage: TriageMode::First,
         pipeline_attempts: DEFAULT_PIPELINE_ATTEMPTS,
         max_attempts: workspace.config.max_attempts.value,
-        max_questions: MAX_QUESTIONS,
+        max_questions: DEFAULT_MAX_QUESTIONS,
         branch,
         base: worktrees.base.clone(),
         start: worktrees.start.clone(),

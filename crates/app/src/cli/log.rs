@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use protocol::entry::Entry;
-use protocol::report::Expected;
+use protocol::report::ReportIdentity;
 use protocol::run::Change;
 use protocol::{AttemptId, Kind, Revision, StepId, StepKind};
 use runner::{RunAtRevision, for_each_entry};
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let handle = RunHandle::of(&arguments.location, &arguments.run).await?;
         let newest = handle.newest().await?;
         let after = match (arguments.since, arguments.last) {
-            (Some(since), _) => Revision(handle.in_range(since, newest)?.0 - 1),
+            (Some(since), _) => Revision(handle.checked_revision(since, newest)?.0 - 1),
             (None, Some(last)) if arguments.step.is_none() => Revision(newest.0.saturating_sub(last)),
             (None, _) => Revision(0),
         };
@@ -256,7 +256,7 @@ impl<'a> Log<'a> {
             if let Some(host) = host {
                 return AttemptIo::remote(host, (attempt, step_kind), report);
             }
-            let expected = Expected {
+            let expected = ReportIdentity {
                 run_id: self.handle.run.clone(),
                 step_id: attempt.step.clone(),
                 agent: agent(&attempt.step),

@@ -12,10 +12,10 @@ use jiff::tz::TimeZone;
 use protocol::run::RunStatus;
 use protocol::steps::Steps;
 use protocol::steps::load::parse_duration;
-use protocol::{Progress, Protocol as _, RunLocation, Stamp};
+use protocol::{Progress, Protocol as _, RunLocation, Timestamp};
 use runner::Summary;
 use serde::Serialize;
-use store::{AnyStore, RunRow};
+use store::{AnyStore, RunListing};
 
 use super::block_on;
 use crate::config::Flags;
@@ -89,7 +89,7 @@ enum Sort {
 #[derive(Debug, Clone, Copy)]
 enum Since {
     Ago(Duration),
-    At(Stamp),
+    At(Timestamp),
 }
 
 fn parse_since(text: &str) -> Result<Since, String> {
@@ -103,7 +103,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
     } else if let Ok(stamp) = text.parse() {
         Ok(Since::At(stamp))
     } else if let Some(midnight) = date() {
-        Ok(Since::At(Stamp::from_timestamp(midnight.timestamp())))
+        Ok(Since::At(Timestamp::from_timestamp(midnight.timestamp())))
     } else {
         Err("expected a length of time such as 90m, 12h or 3d, a date, or a time such as 2026-11-15T14:00:00Z".to_owned())
     }
@@ -111,7 +111,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
 
 /// A run and its decoded summary.
 struct ListedRun {
-    row: RunRow,
+    row: RunListing,
     /// `None` if another version wrote it.
     summary: Option<Summary>,
     engine: EnginePresence,
@@ -146,7 +146,7 @@ struct JsonSummary<'a> {
     /// The hosts of its running attempts, if the store is shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     hosts: Option<&'a BTreeSet<String>>,
-    updated_at: Stamp,
+    updated_at: Timestamp,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     rehearsal: bool,
     /// Whether the directory of its files was deleted.
@@ -257,7 +257,7 @@ fn note_of_deleted_dirs(listed: &[ListedRun]) -> Option<String> {
 /// Returns whether a run that needs an engine has one. Other runs are skipped, because on NATS each check is a round trip.
 async fn engine_of(
     store: &AnyStore,
-    row: &RunRow,
+    row: &RunListing,
     summary: Option<&Summary>,
 ) -> Result<EnginePresence, Failure> {
     if !summary.is_some_and(run_status::needs_engine) {
@@ -280,7 +280,7 @@ impl Arguments {
         if self.unfinished && only_unfinished { "no unfinished runs" } else { "no matching runs" }
     }
 
-    fn matches(&self, listed: &ListedRun, now: Stamp) -> bool {
+    fn matches(&self, listed: &ListedRun, now: Timestamp) -> bool {
         if self.protocol.as_ref().is_some_and(|protocol| *protocol != listed.row.protocol) {
             return false;
         }
@@ -291,7 +291,7 @@ impl Arguments {
                 && self.workflow.is_none()
                 && self.since.is_none();
         };
-        let (_, word) = run_status::shown(summary, listed.engine);
+        let (_, word) = run_status::label_with_engine(summary, listed.engine);
         let is_since = |since: Since| match since {
             Since::Ago(length) => now.since(summary.updated_at) <= length,
             Since::At(stamp) => summary.updated_at >= stamp,
@@ -321,7 +321,7 @@ fn compare(sort: Sort, one: &ListedRun, other: &ListedRun) -> std::cmp::Ordering
         Sort::Workflow => by_text(|summary| &summary.title),
         Sort::Status => {
             let key = |listed: &ListedRun| {
-                listed.summary.as_ref().map(|summary| run_status::shown(summary, listed.engine).1)
+                listed.summary.as_ref().map(|summary| run_status::label_with_engine(summary, listed.engine).1)
             };
             key(one).cmp(&key(other))
         }
@@ -338,11 +338,11 @@ impl ListedRun {
             run: self.row.run.as_str(),
             protocol: &self.row.protocol,
             revision: self.row.revision.0,
-            created_at: self.is_readable().then(|| Stamp::from_timestamp(self.row.created).to_string()),
+            created_at: self.is_readable().then(|| Timestamp::from_timestamp(self.row.created).to_string()),
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,
-                status: run_status::shown(summary, self.engine).1,
+                status: run_status::label_with_engine(summary, self.engine).1,
                 progress: summary.progress,
                 running: summary.running,
                 hosts: self.shared.then_some(&summary.hosts),
@@ -367,7 +367,7 @@ impl ListedRun {
         }
     }
 
-    fn line(&self, width: usize, now: Stamp) -> String {
+    fn line(&self, width: usize, now: Timestamp) -> String {
         let run = styled(BOLD, format_args!("{:<width$}", self.row.run));
         let Some(summary) = &self.summary else {
             let why = match self.is_readable() {
@@ -376,7 +376,7 @@ impl ListedRun {
             };
             return format!("{run}  {}", styled(DIM, location_flags::add_to(&why)));
         };
-        let (style, word) = run_status::shown(summary, self.engine);
+        let (style, word) = run_status::label_with_engine(summary, self.engine);
         let ago = output::duration(now.since(summary.updated_at));
         let hosts: Vec<_> = summary.hosts.iter().filter(|_| self.shared).map(String::as_str).collect();
         let on = if hosts.is_empty() { String::new() } else { format!(", on {}", hosts.join(" and ")) };

@@ -141,7 +141,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         draft.advice = cycles::advice(&store, &draft.scope).await?;
     }
     definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
-    let cycle = cycles::open(&store, &workspace.clock, workspace::person(), &draft).await?;
+    let cycle = cycles::open(&store, &workspace.clock, workspace::person_author(), &draft).await?;
     arguments.drive(workspace, &store, engine_config, &cycle, &draft).await
 }
 

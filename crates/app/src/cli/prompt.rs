@@ -111,7 +111,7 @@ fn find_attempt(
     if let Some(record) = history.attempts.iter().find(|record| record.id == id) {
         return match record.kind {
             StepKind::Agent => Ok(id),
-            StepKind::Command if !kind.info().checks_follow => Ok(id),
+            StepKind::Command if !kind.info().checks_are_turns => Ok(id),
             StepKind::Command => Err(Failure::usage(format_args!(
                 "attempt `{id}` has no prompt: it runs the checks of `{step}`"
             ))),
@@ -155,7 +155,7 @@ fn read_prompt_or_context(
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
-    let why = match attempt_io::whole(&path) {
+    let why = match attempt_io::read_whole_file(&path) {
         FileText::Read { text, .. } => return Ok(text),
         FileText::Missing if !dir.path().is_dir() => "the directory of the attempt is gone".to_owned(),
         FileText::Missing => "the file is gone, or the attempt was never prepared".to_owned(),

@@ -1,10 +1,10 @@
 //! `callboard recover`.
 
 mod damaged;
-mod foreign_messages;
 mod lost_stream;
 mod nats;
 mod report;
+mod unknown_messages;
 mod verify;
 mod view;
 
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if workspace.nats.is_some() {
         if arguments.from.is_some() {
-            workspace.embedded_only("`--from`")?;
+            workspace.require_embedded_store("`--from`")?;
         }
         return block_on(nats::recover(&workspace, &arguments));
     }

@@ -80,7 +80,7 @@ fn of_protocol(name: &str) -> Result<(ScriptSteps, String), Failure> {
                 .hint("name its file: `callboard rehearse-script WORKFLOW`"))
         }
         _ => {
-            let used_by = format!("{} {}", info.opened_by, info.opened_with.to_uppercase());
+            let used_by = format!("{} {}", info.start_command, info.start_argument.to_uppercase());
             Ok((ScriptSteps::of_protocol(info), used_by))
         }
     }

@@ -6,7 +6,7 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use protocol::peer::output::OUTPUT;
-use protocol::report::{Expected, SCHEMA, parse};
+use protocol::report::{ReportIdentity, SCHEMA, parse};
 use protocol::{AttemptId, RunId};
 use serde_json::{Map, Value, json};
 use supervisor::AttemptDir;
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     attempt.check_fields(&bytes)?;
     submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
         let exit = match error {
-            SubmitError::TooLarge { .. } | SubmitError::Unfit(_) => Exit::Usage,
+            SubmitError::TooLarge { .. } | SubmitError::Invalid(_) => Exit::Usage,
             SubmitError::Write { .. } => Exit::Store,
         };
         Failure::from_error(exit, &error)
@@ -122,7 +122,7 @@ pub(super) struct Attempt {
     id: AttemptId,
     store: PathBuf,
     dir: AttemptDir,
-    expected: Expected,
+    expected: ReportIdentity,
 }
 
 impl Attempt {
@@ -148,7 +148,7 @@ impl Attempt {
         if dir.exit().exists() {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` has ended")));
         }
-        let expected = Expected { run_id: run, step_id: id.step.clone(), agent };
+        let expected = ReportIdentity { run_id: run, step_id: id.step.clone(), agent };
         Ok(Self { id, store, dir, expected })
     }
 
@@ -241,7 +241,7 @@ fn read(file: &std::path::Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Builds a report from the flags.
-fn compose(arguments: &Arguments, status: &str, expected: &Expected) -> Result<Vec<u8>, Failure> {
+fn compose(arguments: &Arguments, status: &str, expected: &ReportIdentity) -> Result<Vec<u8>, Failure> {
     let mut metrics = Map::new();
     for metric in &arguments.metric {
         let (name, value) = metric.split_once('=').ok_or_else(|| {

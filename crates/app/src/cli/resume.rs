@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use protocol::run::{Request, RunStatus, StopCause};
 use protocol::{RunId, StepId, StepKind};
 use runner::{EngineConfig, EngineRequest, Journal};
-use store::{Access, AnyStore, RunRow};
+use store::{Access, AnyStore, RunListing};
 
 use self::following::{follow, may_wait_for_lock, remote_engine};
 use super::block_on;
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let abandoned = arguments.abandon_host.as_ref().map(|host| runner::AbandonedHost {
         host: host.clone(),
-        by: workspace::person(),
+        by: workspace::person_author(),
         reason: arguments.reason.clone(),
     });
     let overrides =
@@ -131,7 +131,7 @@ pub(super) async fn resume(
             reason: arguments.reason,
         };
         let handled_by = control.submit(workspace, store, run).await?;
-        control::note_who_continues(run, &handled_by);
+        control::note_how_run_continues(run, &handled_by);
         return Ok(Exit::Success);
     }
     control::refuse_repeat(store, &journal, "resume").await?;
@@ -150,7 +150,8 @@ pub(super) async fn resume(
         let (engine_config, request) = (engine_config.clone(), request.clone());
         match engine::drive(workspace, store, engine_config, run, request, &arguments.engine).await {
             // Another waiting host took the engine lock first.
-            Err(failure) if failure.code == Some(Code::Held) && may_wait_for_lock(store, run).await? => {}
+            Err(failure)
+                if failure.code == Some(Code::EngineLockHeld) && may_wait_for_lock(store, run).await? => {}
             result => return result,
         }
     }
@@ -232,7 +233,7 @@ async fn resume_all(
         match resume_in_background(workspace, &store, &row.run, engine_config, arguments).await {
             Ok(()) => {}
             // An agent is refused for every run.
-            Err(failure) if failure.code == Some(Code::FromInside) => return Err(failure),
+            Err(failure) if failure.code == Some(Code::InsideAttempt) => return Err(failure),
             Err(failure) => {
                 worst = std::cmp::max_by_key(worst, failure.exit, |exit| exit.code());
                 output::failure(&failure);
@@ -272,7 +273,7 @@ async fn resume_in_background(
 }
 
 /// Returns whether the run would continue if its engine had not ended. Paused and stopped runs wait for a person.
-fn is_interrupted(row: &RunRow) -> bool {
+fn is_interrupted(row: &RunListing) -> bool {
     match workspace::summary(row).map(|summary| summary.status) {
         Some(
             RunStatus::Running

@@ -17,7 +17,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
-use crate::workspace::definition::{self, Approvals, Limits};
+use crate::workspace::definition::{self, Approvals, DefinitionOptions};
 use crate::workspace::{self, LocationArgs, Workspace, worktrees};
 
 /// Retry failed steps: one, or all of them
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let request = Request::Retry { step };
         control::refuse_inside_attempt_and_record(&mut journal, "retry", &request).await?;
         engine::require_role_names_in(&engine_config, &journal)?;
-        let KindInfo { name, step: (step_noun, _), retries, .. } = journal.kind().info();
+        let KindInfo { name, step: (step_noun, _), can_retry: retries, .. } = journal.kind().info();
         if !retries {
             let what = format!("a failed {step_noun} of a `{name}` run cannot be retried");
             return Err(Failure::new(Exit::Refused, what)
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if control::engine_of(&store, &run).await?.is_some() {
             let control = ControlRequest { action: "retry".to_owned(), request, reason: arguments.reason };
             let handled_by = control.submit(&workspace, &store, &run).await?;
-            control::note_who_continues(&run, &handled_by);
+            control::note_how_run_continues(&run, &handled_by);
             return Ok(Exit::Success);
         }
         engine::check_repository_here(
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         // Only the newest run of a branch can be retried, so two retries never get the same branch.
         drop(worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?);
         let engine_request =
-            EngineRequest { request, by: Some(workspace::person()), reason: arguments.reason };
+            EngineRequest { request, by: Some(workspace::person_author()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
 }
@@ -125,7 +125,7 @@ async fn read_with_original_limits(
     let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
     let original =
         start_at::original_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
-    let limits = Limits {
+    let limits = DefinitionOptions {
         max_attempts: original.max_attempts,
         max_iterations: original.max_iterations,
         on_failure: original.on_failure,

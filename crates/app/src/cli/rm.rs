@@ -39,9 +39,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     control::refuse_inside_attempt("remove a run")?;
     let workspace = Workspace::find(&arguments.location, Flags::default())?;
     block_on(async {
-        let store = workspace.store_with(&arguments.run).await?;
+        let store = workspace.store_for_run(&arguments.run).await?;
         // A prefix would be too easy to mistype.
-        let run = workspace::name_of_run(&arguments.run)?;
+        let run = workspace::parse_run_name(&arguments.run)?;
         if store.protocol(&run).await?.is_none() {
             return Err(workspace.no_such_run(run.as_str()));
         }
@@ -127,7 +127,7 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
             output::note(format_args!("kept the worktree `{}`: it has changes of its own", tree.display()));
         }
     }
-    let local_dir = store.local_dir_beside(Path::new(&options.location.repo_dir));
+    let local_dir = store.local_dir_for_repo(Path::new(&options.location.repo_dir));
     let local_dir = local_dir.unwrap_or_else(|_| store.local_dir().clone());
     let log = local_dir.engines_dir().join(format!("{run}.log"));
     expect_removed(&log, fs::remove_file(&log))?;

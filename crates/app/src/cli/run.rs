@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use protocol::KindOf;
 use protocol::brief::Memory;
-use protocol::steps::{DEFAULT_ITERATIONS, OnFailure, Steps};
+use protocol::steps::{DEFAULT_MAX_ITERATIONS, OnFailure, Steps};
 
 use self::git_worktree::GitWorktree;
 use self::start_at::ChangePolicy;
@@ -19,8 +19,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::ScriptSteps;
 use crate::workspace::Workspace;
-use crate::workspace::definition::{self, Approvals, Limits};
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::definition::{self, Approvals, DefinitionOptions};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 
 /// Run a workflow: start an agent for each step, in parallel where possible
 ///
@@ -204,9 +204,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&start.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
-    let limits = Limits {
+    let limits = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
-        max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: arguments.on_failure.into(),
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
         gate_state_file: arguments.gate_state_file,
@@ -222,7 +222,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
-    let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };
+    let wanted = WorktreeRequest { no_merge: arguments.no_merge, ..WorktreeRequest::default() };
     let worktrees = if arguments.git_worktree.is_given() {
         Some(arguments.git_worktree.options(&workspace, &run)?)
     } else {

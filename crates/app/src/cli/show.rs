@@ -3,7 +3,7 @@
 use protocol::present::{StatusKind, StepSummary};
 use protocol::rules::StepStatus;
 use protocol::run::RunStatus;
-use protocol::{Outcome, Revision, Stamp, StepId, StepKind};
+use protocol::{Outcome, Revision, StepId, StepKind, Timestamp};
 use runner::RunAtRevision;
 use serde_json::json;
 
@@ -72,7 +72,7 @@ fn print_json(run_at: &RunAtRevision, overview: &RunOverview) {
         "run": run_at.run,
         "protocol": run_at.kind().info().name,
         "title": run_at.spec.title,
-        "status": run_status::shown(&run_at.summary(), engine_presence(run_at, overview)).1,
+        "status": run_status::label_with_engine(&run_at.summary(), engine_presence(run_at, overview)).1,
         "revision": run_at.revision,
         "newest": run_at.newest,
     });
@@ -133,7 +133,7 @@ fn engine_presence(run_at: &RunAtRevision, overview: &RunOverview) -> EnginePres
 
 fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
-    let (style, word) = run_status::shown(&summary, engine);
+    let (style, word) = run_status::label_with_engine(&summary, engine);
     let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
     let when = if past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     output::data(format_args!(
@@ -152,7 +152,7 @@ fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
 fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if let Some(halted_by) = &overview.halted_by {
+    if let Some(halted_by) = &overview.stopped_by {
         let (_, word) = run_status::label(run_at.state.run.status);
         let reason = halted_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if is_resumable {
@@ -239,7 +239,7 @@ fn print_steps(run_at: &RunAtRevision, overview: &RunOverview) {
 }
 
 /// The step's status, with the document's own word where that is another one.
-fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) -> String {
+fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp) -> String {
     let word = match activity {
         Some(StepActivity::BackingOff { until, .. }) if *until > now => "backing off",
         Some(
@@ -264,7 +264,7 @@ fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) ->
 }
 
 /// The attempt, the time and the remark of a step.
-fn details(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) -> String {
+fn details(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp) -> String {
     let attempts = (summary.attempts > 1).then(|| format!("attempt {}", summary.attempts));
     let time = match activity {
         Some(activity) => Some(activity_text(activity, now)),
@@ -275,8 +275,8 @@ fn details(summary: &StepSummary, activity: Option<&StepActivity>, now: Stamp) -
 }
 
 /// Says what a step is doing or waiting for, and for how long.
-fn activity_text(activity: &StepActivity, now: Stamp) -> String {
-    let length = |since: &Stamp| output::duration(now.since(*since));
+fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
+    let length = |since: &Timestamp| output::duration(now.since(*since));
     match activity {
         StepActivity::Running { since, kind, slow, last_output, host, .. } => {
             let checks = if *kind == StepKind::Command { "checks " } else { "" };
@@ -324,7 +324,7 @@ fn on_host(host: &Option<String>) -> String {
 }
 
 /// When a running agent last wrote output, and its last line.
-fn last_output_text(last_output: &LastOutput, now: Stamp) -> String {
+fn last_output_text(last_output: &LastOutput, now: Timestamp) -> String {
     match last_output {
         LastOutput::Nothing => "no output yet".to_owned(),
         LastOutput::Output { at, line, .. } => {
@@ -335,7 +335,7 @@ fn last_output_text(last_output: &LastOutput, now: Stamp) -> String {
 }
 
 /// Formats a time without fractions of a second.
-fn to_the_second(stamp: Stamp) -> String {
+fn to_the_second(stamp: Timestamp) -> String {
     let second = jiff::Timestamp::from_second(stamp.as_micros().div_euclid(1_000_000));
     second.map_or_else(|_| stamp.to_string(), |second| second.to_string())
 }

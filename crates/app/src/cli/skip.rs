@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let (_, word) = run_status::label(status);
             output::note(format_args!("no step is left: the run is {word}"));
         } else {
-            control::note_who_continues(&run, &handled_by);
+            control::note_how_run_continues(&run, &handled_by);
         }
         Ok(Exit::Success)
     })

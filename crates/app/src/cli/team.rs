@@ -12,7 +12,7 @@ use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::rehearsal::ScriptSteps;
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{Workspace, prompts};
 
 /// Run a team: a project manager plans groups, each goes through developer, QA and tech lead
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         timeout: arguments.timeout,
         prompts: prompts::read(&workspace.repo, info)?,
     };
-    let wanted = TreesWanted { no_merge: arguments.no_merge, ..TreesWanted::default() };
+    let wanted = WorktreeRequest { no_merge: arguments.no_merge, ..WorktreeRequest::default() };
     let worktrees = worktrees::options(&workspace, &run, wanted)?;
     // One step for each role, as an example: the real groups and their steps follow from the plan.
     let agents = [

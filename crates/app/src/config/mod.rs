@@ -127,7 +127,7 @@ impl Config {
     }
 
     /// Returns the settings of a store on NATS at an address that is not part of the configuration.
-    pub(crate) fn settings_for(&self, address: &str) -> Result<NatsSettings, NatsSettingsError> {
+    pub(crate) fn nats_settings_for(&self, address: &str) -> Result<NatsSettings, NatsSettingsError> {
         let mut settings = address.parse()?;
         self.nats.apply_to(&mut settings);
         Ok(settings)

@@ -65,7 +65,7 @@ pub(super) fn address_hint(error: &NatsSettingsError) -> &'static str {
         NatsSettingsError::MissingScheme => {
             "write `nats://` before it; write `./NAME` for a directory of that name"
         }
-        NatsSettingsError::TwoUsers => {
+        NatsSettingsError::DifferentCredentials => {
             "use the same user for all servers, or no user and set NATS_USER and NATS_PASSWORD"
         }
     }

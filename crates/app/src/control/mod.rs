@@ -136,7 +136,7 @@ impl ControlRequest {
     async fn commit(&self, journal: &mut Journal) -> Result<(), Failure> {
         let run = journal.run.clone();
         let (request, reason) = (self.request.clone(), self.reason.clone());
-        let committed = runner::request(journal, workspace::person(), request, reason).await;
+        let committed = runner::request(journal, workspace::person_author(), request, reason).await;
         committed.map(drop).map_err(|error| self.failed(&run, error.into()))
     }
 
@@ -147,7 +147,7 @@ impl ControlRequest {
     fn engine_request(&self) -> EngineRequest {
         EngineRequest {
             request: self.request.clone(),
-            by: Some(workspace::person()),
+            by: Some(workspace::person_author()),
             reason: self.reason.clone(),
         }
     }
@@ -259,7 +259,7 @@ pub(crate) async fn refuse_inside_attempt_and_record(
     request: &Request,
 ) -> Result<(), Failure> {
     let Some(attempt) = enclosing_attempt()? else { return Ok(()) };
-    runner::record_refusal(journal, workspace::person(), request.clone(), attempt.clone()).await?;
+    runner::record_refusal(journal, workspace::person_author(), request.clone(), attempt.clone()).await?;
     Err(inside_attempt(format_args!("{action} run `{}`", journal.run), &attempt))
 }
 
@@ -279,12 +279,12 @@ fn enclosing_attempt() -> Result<Option<String>, Failure> {
 
 fn inside_attempt(action: impl fmt::Display, attempt: &str) -> Failure {
     Failure::new(Exit::Refused, format_args!("cannot {action} from inside attempt `{attempt}`"))
-        .code(Code::FromInside)
+        .code(Code::InsideAttempt)
         .hint("ask a person to run this command outside the attempt")
 }
 
 /// Prints whether the run continues by itself after a request.
-pub(crate) fn note_who_continues(run: &RunId, handled_by: &HandledBy) {
+pub(crate) fn note_how_run_continues(run: &RunId, handled_by: &HandledBy) {
     match handled_by {
         // `submit` has printed how to continue the engine.
         HandledBy::Engine { stopped: true, .. } => {}

@@ -35,7 +35,7 @@ pub(crate) async fn restore(
 
 /// Describes a restored document in one line.
 pub(crate) fn restored_line(restored: &Restored) -> String {
-    let Restored { run, from, bad, what, kept } = restored;
+    let Restored { run, from, corrupted_revision: bad, difference: what, backup: kept } = restored;
     let source = if from == bad {
         "restored the last commit".to_owned()
     } else {

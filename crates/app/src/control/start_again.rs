@@ -48,14 +48,14 @@ pub(crate) async fn start_again(
     let options = engine_config.options(&journal.spec.options);
     engine::check_repository_here(workspace, store, run, &options)?;
     let lease = worktrees::lease(workspace, store, journal.kind(), &journal.spec.options).await?;
-    runner::request(&mut journal, workspace::person(), request, reason).await.map_err(
-        |error| match error {
+    runner::request(&mut journal, workspace::person_author(), request, reason).await.map_err(|error| {
+        match error {
             RequestError::Refused(why) => {
                 Failure::new(Exit::Refused, why).while_doing(action).code(Code::Refused)
             }
             other => Failure::from(other),
-        },
-    )?;
+        }
+    })?;
     drop(lease);
     engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await
 }

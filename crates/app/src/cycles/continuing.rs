@@ -10,7 +10,7 @@ use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId, Typed};
 use runner::{LoadError, ReadRevisionError, RunAtRevision, RunOptions};
 use serde_json::Value;
-use store::{AnyStore, RunRow};
+use store::{AnyStore, RunListing};
 
 use super::opening::highest_number_among;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ use crate::workspace;
 
 /// A cycle that can be continued.
 #[derive(Debug)]
-pub(crate) struct Continuable {
+pub(crate) struct IncompleteCycle {
     pub(crate) cycle: CycleId,
     pub(crate) run: RunId,
     pub(crate) definition: Definition,
@@ -36,7 +36,7 @@ pub(crate) struct Continuable {
 pub(crate) async fn newest_incomplete(
     store: &AnyStore,
     scope: Option<&Scope>,
-) -> Result<Option<Continuable>, Failure> {
+) -> Result<Option<IncompleteCycle>, Failure> {
     // The cycles and `next` come from one listing: a cycle opened later will be found under `next`.
     let rows = store.runs().await?;
     let (mut continued, mut damaged) = (BTreeSet::new(), Vec::new());
@@ -68,7 +68,7 @@ pub(crate) async fn newest_incomplete(
             let next = highest_number_among(rows.iter().map(|row| &row.run), &cycle.scope) + 1;
             let is_ending = failed.is_some() && !matches!(run_at.state.run.status, RunStatus::Finished(_));
             let (definition, options) = (Definition::clone(definition), run_at.spec.options);
-            return Ok(Some(Continuable { cycle, run, definition, options, failed, is_ending, next }));
+            return Ok(Some(IncompleteCycle { cycle, run, definition, options, failed, is_ending, next }));
         }
     }
     Ok(None)
@@ -102,7 +102,7 @@ enum LoadedCycle {
     Damaged(LoadError),
 }
 
-async fn load(store: &AnyStore, row: &RunRow) -> Result<LoadedCycle, Failure> {
+async fn load(store: &AnyStore, row: &RunListing) -> Result<LoadedCycle, Failure> {
     match RunAtRevision::load(store.as_ref(), crate::program().protocols, &row.run, None).await {
         Ok(Some(run_at)) => Ok(LoadedCycle::Found(Box::new(run_at))),
         Ok(None) => Ok(LoadedCycle::Gone),
@@ -127,7 +127,7 @@ fn is_damage(error: &LoadError) -> bool {
 }
 
 /// Whether the listing says that the run succeeded, so that there is nothing to continue.
-fn is_succeeded(row: &RunRow) -> bool {
+fn is_succeeded(row: &RunListing) -> bool {
     workspace::summary(row).is_some_and(|summary| summary.status == RunStatus::Finished(Outcome::Succeeded))
 }
 
@@ -157,7 +157,7 @@ fn completed(document: &Document) -> Continued {
 }
 
 /// Returns the cycles of a scope, highest number first. Without a scope: all cycles, newest first.
-fn newest_first<'r>(rows: &'r [RunRow], scope: Option<&Scope>) -> Vec<(CycleId, &'r RunRow)> {
+fn newest_first<'r>(rows: &'r [RunListing], scope: Option<&Scope>) -> Vec<(CycleId, &'r RunListing)> {
     let cycles = rows.iter().rev().filter(|row| row.protocol == Peer::NAME);
     let cycles = cycles.filter_map(|row| Some((CycleId::from_key(row.run.as_str()).ok()?, row)));
     let mut cycles: Vec<_> =

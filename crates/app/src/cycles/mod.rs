@@ -5,6 +5,6 @@ mod opening;
 mod scope;
 mod spec_folders;
 
-pub(crate) use continuing::{Continuable, advice, newest_incomplete};
-pub(crate) use opening::{Draft, open, open_as, run_of};
+pub(crate) use continuing::{IncompleteCycle, advice, newest_incomplete};
+pub(crate) use opening::{Draft, open, open_with_number, run_of};
 pub(crate) use scope::{instruction, scope, spec_name};

@@ -46,14 +46,14 @@ pub(crate) async fn open(
     let mut number = highest_number(store.as_ref(), &draft.scope).await?;
     loop {
         number += 1;
-        if let Some(cycle) = open_as(store, clock, by.clone(), draft, number).await? {
+        if let Some(cycle) = open_with_number(store, clock, by.clone(), draft, number).await? {
             return Ok(cycle);
         }
     }
 }
 
 /// Opens a cycle under this number; `None` if the number is taken.
-pub(crate) async fn open_as(
+pub(crate) async fn open_with_number(
     store: &Arc<dyn Store>,
     clock: &Clock,
     by: Author,
@@ -82,7 +82,7 @@ pub(crate) fn run_of(cycle: &CycleId) -> RunId {
 
 /// Returns the highest number of a scope; 0 if it has no cycle.
 async fn highest_number(store: &dyn Store, scope: &Scope) -> Result<u64, Failure> {
-    let runs = store.runs_beginning(&scope.key_prefix(), usize::MAX).await?;
+    let runs = store.runs_with_prefix(&scope.key_prefix(), usize::MAX).await?;
     Ok(highest_number_among(runs.iter(), scope))
 }
 

@@ -62,7 +62,7 @@ impl PerformEffect for Push {
         if order.rehearsal {
             return Ok(None);
         }
-        let found = trees(order)?.find_push().map_err(|error| with_causes(&error))?;
+        let found = trees(order)?.pushed_remote().map_err(|error| with_causes(&error))?;
         Ok(found.map(|remote| pushed(&remote)))
     }
 

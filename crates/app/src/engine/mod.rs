@@ -20,7 +20,7 @@ use protocol::run::{Refusal, RunStatus, StopCause};
 use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     Assigned, DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal,
-    Overrides, Role, RoleOf, RunOptions,
+    Overrides, Role, RoleQuery, RunOptions,
 };
 use serde::Deserialize;
 use store::{AnyStore, Backend, LockPurpose, StoredEntry};
@@ -68,7 +68,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(Exit::Bug, "cannot determine the path of this program").because(Some(&error))
     })?;
-    let author = workspace::engine()?;
+    let author = workspace::engine_author()?;
     let boot_id = match &author {
         Author::Engine { boot_id, .. } => boot_id.clone(),
         Author::Person { .. } | Author::Client { .. } => String::new(),
@@ -81,7 +81,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         .collect();
     Ok(EngineConfig {
         overrides,
-        by_agent: by_agent?,
+        profiles: by_agent?,
         roles: workspace.config.roles.iter().map(|(name, role)| (name.clone(), role.value.clone())).collect(),
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,
@@ -123,7 +123,7 @@ pub(crate) fn require_profiles<'a>(
 ) -> Result<(), Failure> {
     let (mut missing, mut no_program) = (Vec::new(), None);
     for (step, agent) in steps {
-        match engine_config.assign(options, RoleOf { protocol, step, agent, model: None }) {
+        match engine_config.assign(options, RoleQuery { protocol, step, agent, model: None }) {
             Ok(Assigned { profile, .. }) => {
                 no_program = no_program
                     .or_else(|| profiles::missing_program(agent, &profile, &options.env, &options.workdir));
@@ -186,7 +186,7 @@ pub(crate) fn refuse_other_agents(overrides: &Overrides, journal: &Journal) -> R
     let what = format!("cannot use another agent for run `{}`: it is a rehearsal", journal.run);
     Err(Failure::new(Exit::Refused, what).hint(format_args!(
         "run `{}` with the same {} to start a real run",
-        info.opened_by, info.opened_with
+        info.start_command, info.start_argument
     )))
 }
 
@@ -305,7 +305,7 @@ pub(crate) fn check_local_dir(
 /// Whether the local directory of the store is the one of that repository.
 pub(crate) fn uses_local_dir_of(store: &AnyStore, repository: &Path) -> Result<bool, Failure> {
     let canonical = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let local_dir = store.local_dir_beside(repository)?;
+    let local_dir = store.local_dir_for_repo(repository)?;
     Ok(canonical(local_dir.root()) == canonical(store.local_dir().root()))
 }
 
@@ -331,7 +331,7 @@ fn drive_failure(run: &RunId, info: &KindInfo, error: EngineError, after_failure
         EngineError::Refused(_) => {
             format!(
                 "run `callboard log {run}` to see its journal, or `{}` to start a new run",
-                info.opened_by
+                info.start_command
             )
         }
         EngineError::NothingToAbandon { .. } => return Failure::from(error).while_doing(action),
@@ -431,7 +431,7 @@ pub(crate) async fn detach(
         command.arg("--access-from-stdin");
     }
     // Earlier engines may have had the same process id.
-    let before = store.newest(run).await?.unwrap_or(Revision(0));
+    let before = store.newest_revision(run).await?.unwrap_or(Revision(0));
     let mut watch = store.watch(run, before).await?;
     let mut child = command
         .stdin(if credentials.is_some() { Stdio::piped() } else { Stdio::null() })

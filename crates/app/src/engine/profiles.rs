@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use runner::{AgentProfile, GRACE, NoAdapter, Overrides, Role};
-use supervisor::adapter::{Adapter, CommandLine, Pass, ReportRule, Wrapper};
+use supervisor::adapter::{Adapter, CommandLine, EnvPolicy, ReportRule, Wrapper};
 
 use crate::config;
 use crate::failure::{Code, Failure};
@@ -82,7 +82,7 @@ impl AgentFlags {
         Ok(Some(AgentProfile {
             adapter,
             report: ReportRule::Required,
-            pass: Pass::Everything,
+            pass: EnvPolicy::Everything,
             env: Vec::new(),
             timeout: None,
             silence: None,
@@ -180,7 +180,7 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
     Ok(AgentProfile {
         adapter,
         report: configured.report,
-        pass: Pass::AllowList(configured.pass_env.clone()),
+        pass: EnvPolicy::AllowList(configured.pass_env.clone()),
         env: configured.env.clone().into_iter().collect(),
         timeout: configured.timeout,
         silence: configured.silence,

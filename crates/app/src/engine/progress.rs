@@ -106,7 +106,7 @@ impl Progress {
             Format::Json => output::json(&events::snapshot(&self.run, &summary, run_at.revision)),
             Format::Live(_) | Format::Plain => {
                 let (done, total) = (summary.progress.done, summary.progress.total);
-                let (style, word) = run_status::shown(&summary, EnginePresence::NotChecked);
+                let (style, word) = run_status::label_with_engine(&summary, EnginePresence::NotChecked);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
                 let (_, steps) = run_at.kind().info().step;
@@ -309,7 +309,7 @@ impl Observer for Progress {
             Notice::Question { spec, machine, step, turn } => {
                 self.show_question(&InboxItem::question(spec, machine, step, turn));
             }
-            Notice::NoAnswer { step, turn, path, reason } => {
+            Notice::InvalidAnswerFile { step, turn, path, reason } => {
                 let question = format!("{}/{step}#{turn}", self.run);
                 match &self.format {
                     Format::Json => output::json(&events::no_answer(&self.run, &question, &path, reason)),

@@ -70,7 +70,7 @@ impl StartArgs {
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
         let lease = worktrees::lease(workspace, &store, kind, &spec.options).await?;
-        view_paths::make_room(workspace, &store, kind, &spec, replace).await?;
+        view_paths::free_view_paths(workspace, &store, kind, &spec, replace).await?;
         definition::exclude_views(&workspace.repo, kind.info())?;
         open(workspace, &store, kind, &run, spec).await?;
         drop(lease);
@@ -111,7 +111,7 @@ async fn open(
     run: &RunId,
     spec: RunSpec,
 ) -> Result<(), Failure> {
-    let opened = runner::open(store, &workspace.clock, kind, workspace::person(), spec).await;
+    let opened = runner::open(store, &workspace.clock, kind, workspace::person_author(), spec).await;
     match opened {
         Ok(_) => Ok(()),
         Err(error @ OpenError::Exists(_)) => Err(Failure::new(Exit::Refused, error)

@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Another engine holds the lock of the run.
-    Held,
+    EngineLockHeld,
     /// The store was removed or replaced.
     Gone,
     /// The store or the journal of a run is damaged.
@@ -29,7 +29,7 @@ pub(crate) enum Code {
     /// No run matches the name, or several do.
     NoSuchRun,
     /// An agent tried to control its own run.
-    FromInside,
+    InsideAttempt,
     /// The status of the run does not allow the request.
     Refused,
     /// A newer engine has replaced this one.
@@ -63,7 +63,7 @@ macro_rules! page {
 
 impl Code {
     pub(crate) const ALL: [Self; 24] = [
-        Self::Held,
+        Self::EngineLockHeld,
         Self::Gone,
         Self::Damaged,
         Self::Network,
@@ -74,7 +74,7 @@ impl Code {
         Self::BadWorkflow,
         Self::BadConfiguration,
         Self::NoSuchRun,
-        Self::FromInside,
+        Self::InsideAttempt,
         Self::Refused,
         Self::Fenced,
         Self::DiskFull,
@@ -91,7 +91,7 @@ impl Code {
 
     fn name_and_page(self) -> (&'static str, &'static str) {
         match self {
-            Self::Held => page!("E001"),
+            Self::EngineLockHeld => page!("E001"),
             Self::Gone => page!("E002"),
             Self::Damaged => page!("E003"),
             Self::Network => page!("E004"),
@@ -102,7 +102,7 @@ impl Code {
             Self::BadWorkflow => page!("E009"),
             Self::BadConfiguration => page!("E010"),
             Self::NoSuchRun => page!("E011"),
-            Self::FromInside => page!("E012"),
+            Self::InsideAttempt => page!("E012"),
             Self::Refused => page!("E013"),
             Self::Fenced => page!("E014"),
             Self::DiskFull => page!("E015"),

@@ -11,7 +11,7 @@ impl From<EditError> for Failure {
         match error {
             EditError::Refused(refused) => refused.into(),
             EditError::Conflict(conflict) => sequence_conflict(*conflict),
-            EditError::Straggler { ref attempt, .. } => {
+            EditError::AttemptNotLive { ref attempt, .. } => {
                 let attempt = attempt.to_string();
                 Self::from_error(Exit::Refused, &error)
                     .code(Code::NotYours)

@@ -193,7 +193,7 @@ impl From<crate::config::ConfigErrors> for Failure {
 impl From<LocateError> for Failure {
     fn from(error: LocateError) -> Self {
         let code = match error {
-            LocateError::AnotherUsers { .. } | LocateError::Tracked { .. } => Some(Code::NotOurs),
+            LocateError::OtherOwner { .. } | LocateError::Tracked { .. } => Some(Code::NotOurs),
             LocateError::Network { .. } => Some(Code::Network),
             LocateError::NotADirectory { .. }
             | LocateError::BrokenGit { .. }
@@ -268,9 +268,9 @@ impl From<EngineLockError> for Failure {
         let failure = Self::from_error(Exit::Store, &error);
         match &error {
             EngineLockError::Held { pid, stopped: true, .. } => failure
-                .code(Code::Held)
+                .code(Code::EngineLockHeld)
                 .hint(format!("run `kill -CONT {pid}`, or `fg` in its terminal, to continue it")),
-            EngineLockError::Held { run, .. } => failure.code(Code::Held).hint(format!(
+            EngineLockError::Held { run, .. } => failure.code(Code::EngineLockHeld).hint(format!(
                 "run `callboard watch {run}` to follow it, or `callboard stop {run}` to stop it"
             )),
             EngineLockError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
@@ -364,7 +364,7 @@ impl From<runner::RestoreError> for Failure {
                 );
                 Self::corrupted(&error).hint(hint)
             }
-            RestoreError::Keep { .. } => Self::from_error(Exit::Store, &error),
+            RestoreError::Quarantine { .. } => Self::from_error(Exit::Store, &error),
             RestoreError::ImportRefusal(_) => Self::corrupted(&error),
             RestoreError::Load(error) => error.into(),
             RestoreError::Commit(error) => error.into(),

@@ -42,14 +42,14 @@ impl Failure {
                 self.hint("make it writable; `callboard ls`, `show` and `log` work without")
             }
             Unavailable::Held { holder: Some(ProcessInfo { pid, stopped: true, .. }), .. } => {
-                self.code(Code::Held).hint(format!(
+                self.code(Code::EngineLockHeld).hint(format!(
                     "run `kill -CONT {pid}` to continue it, then run the same command again; nothing is lost"
                 ))
             }
             Unavailable::Held { .. } => self
-                .code(Code::Held)
+                .code(Code::EngineLockHeld)
                 .hint("run the same command again when that process has exited; nothing is lost"),
-            Unavailable::Lost { .. } | Unavailable::Unmoved { .. } => {
+            Unavailable::WriteLost { .. } | Unavailable::FalseConflict { .. } => {
                 self.hint("run the same command again when the store answers; nothing is lost")
             }
             Unavailable::Server { source, .. } => {

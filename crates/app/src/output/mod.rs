@@ -101,7 +101,7 @@ fn write_line(line: &str) -> io::Result<()> {
 }
 
 /// Prints that the store is waiting for a server, or that a setting of a server differs.
-pub(crate) fn store_waiting(notice: &store::NatsNotice) {
+pub(crate) fn print_nats_notice(notice: &store::NatsNotice) {
     note(notice);
 }
 

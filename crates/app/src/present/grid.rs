@@ -1,14 +1,14 @@
 //! Steps as a table: rows such as the groups of a team, columns such as their roles. For `show` and the live display.
 
 use protocol::present::{Grid, GridRow, StepSummary};
-use protocol::{Stamp, StepId};
+use protocol::{StepId, Timestamp};
 
 use crate::cli::step_status;
 use crate::output::{self, BOLD, DIM, styled};
 use crate::present;
 
 /// Returns the lines of the table. A cell has the symbol of its step, and its duration as of `at` or its status.
-pub(crate) fn lines(grid: &Grid, steps: &[(StepId, StepSummary)], at: Option<Stamp>) -> Vec<String> {
+pub(crate) fn lines(grid: &Grid, steps: &[(StepId, StepSummary)], at: Option<Timestamp>) -> Vec<String> {
     let summary = |cell: &Option<StepId>| {
         let step = cell.as_ref()?;
         steps.iter().find(|(name, _)| name == step).map(|(_, summary)| summary)
@@ -46,7 +46,7 @@ pub(crate) fn has(grid: &Grid, step: &StepId) -> bool {
 }
 
 /// The status of a step, or how long it took. Without a time, a running step has no duration.
-fn text(step: &StepSummary, at: Option<Stamp>) -> String {
+fn text(step: &StepSummary, at: Option<Timestamp>) -> String {
     let symbol = step_status::symbol(step.kind);
     let took = at.map_or_else(|| step.took(), |at| step.elapsed(at));
     let detail = took.map_or_else(|| step_status::label(step.kind).to_owned(), output::duration);

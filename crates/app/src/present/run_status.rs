@@ -36,7 +36,7 @@ pub(crate) fn label(status: RunStatus) -> (Style, &'static str) {
 }
 
 /// Returns the label of the status of a run. A run that needs an engine and has none is interrupted.
-pub(crate) fn shown(summary: &Summary, engine: EnginePresence) -> (Style, &'static str) {
+pub(crate) fn label_with_engine(summary: &Summary, engine: EnginePresence) -> (Style, &'static str) {
     match engine {
         _ if summary.is_waiting => (YELLOW, WAITING),
         EnginePresence::Missing if needs_engine(summary) => (YELLOW, INTERRUPTED),

@@ -6,7 +6,7 @@ use protocol::{AttemptId, Kind, StepKind};
 
 /// Whether a turn of this kind runs the checks of a step whose work an agent does in another turn.
 pub(crate) fn is_checks(kind: &dyn Kind, step_kind: StepKind) -> bool {
-    kind.info().checks_follow && step_kind == StepKind::Command
+    kind.info().checks_are_turns && step_kind == StepKind::Command
 }
 
 /// Returns the name of an attempt: `code#1.1`, or `checks of code (code#2.1)`.

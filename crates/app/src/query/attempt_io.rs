@@ -5,7 +5,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::{AttemptId, StepKind};
 use runner::last_lines;
 use serde::Serialize;
@@ -86,7 +86,7 @@ impl AttemptIo {
     pub(crate) fn read(
         dir: &AttemptDir,
         (attempt, kind): (&AttemptId, StepKind),
-        expected: &Expected,
+        expected: &ReportIdentity,
         report: Option<&Report>,
     ) -> Self {
         let (prompt, report) = match kind {
@@ -135,7 +135,7 @@ fn report_without_agent(dir: &AttemptDir, kind: StepKind, report: Option<&Report
     }
 }
 
-fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> AttemptReport {
+fn report_of(dir: &AttemptDir, expected: &ReportIdentity, report: Option<&Report>) -> AttemptReport {
     let has_directory = dir.path().is_dir();
     let found = collect(dir, expected);
     if let Some(report) = report {
@@ -146,7 +146,7 @@ fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> 
             Collected::Missing if !report.copy_edits.is_empty() => "the files that it edited".to_owned(),
             Collected::Missing if has_directory => "its exit code and output".to_owned(),
             Collected::Missing => "the journal; its directory was removed".to_owned(),
-            Collected::Unfit(why) => format!("the journal; the report in its directory is invalid: {why}"),
+            Collected::Invalid(why) => format!("the journal; the report in its directory is invalid: {why}"),
         };
         return AttemptReport::Accepted { from, report: Box::new(report.clone()) };
     }
@@ -154,7 +154,7 @@ fn report_of(dir: &AttemptDir, expected: &Expected, report: Option<&Report>) -> 
         return AttemptReport::Gone;
     }
     let rejected = match found {
-        Collected::Unfit(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
+        Collected::Invalid(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
         Collected::Valid(..) | Collected::Missing => None,
     };
     output_of(dir, rejected)
@@ -174,7 +174,7 @@ fn beginning(path: &Path) -> FileText {
 }
 
 /// Reads a whole file that the engine wrote.
-pub(crate) fn whole(path: &Path) -> FileText {
+pub(crate) fn read_whole_file(path: &Path) -> FileText {
     read(path, u64::MAX)
 }
 

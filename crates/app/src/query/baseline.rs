@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Entry, Input};
-use protocol::run::{Change, Exit};
-use protocol::{Revision, Stamp, StepId, StepKind};
+use protocol::run::{Change, TurnEffect};
+use protocol::{Revision, StepId, StepKind, Timestamp};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(crate) async fn mark_slow(
     handle: &RunHandle,
     run_at: &RunAtRevision,
     history: &History,
-    now: Stamp,
+    now: Timestamp,
     steps: &mut BTreeMap<StepId, StepActivity>,
 ) -> Result<(), Failure> {
     let running = steps.iter_mut().filter_map(|(step, activity)| match activity {
@@ -60,8 +60,8 @@ pub(crate) async fn mark_slow(
     let mut samples: Samples =
         running.iter().map(|(step, (.., kind))| ((*step).clone(), (*kind, Vec::new()))).collect();
     for attempted in history.attempts.iter().rev() {
-        if let Some(over) = &attempted.over
-            && over.exit == Exit::Reported
+        if let Some(over) = &attempted.end
+            && over.exit == TurnEffect::Reported
         {
             add_sample(&mut samples, &attempted.id.step, attempted.kind, over.took);
         }
@@ -88,11 +88,11 @@ fn add_sample(samples: &mut Samples, step: &StepId, step_kind: StepKind, took: O
 async fn add_other_runs(
     handle: &RunHandle,
     run_at: &RunAtRevision,
-    now: Stamp,
+    now: Timestamp,
     samples: &mut Samples,
 ) -> Result<(), Failure> {
     let rows = handle.store.runs().await?;
-    let is_same_workflow = |row: &&store::RunRow| {
+    let is_same_workflow = |row: &&store::RunListing| {
         row.protocol == run_at.kind().info().name
             && row.run != handle.run
             && workspace::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
@@ -120,7 +120,9 @@ fn reported(entry: &Entry) -> Option<(StepId, StepKind, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::Reported, kind } => Some((attempt.step.clone(), *kind, took)),
+        Change::Ended { attempt, exit: TurnEffect::Reported, kind } => {
+            Some((attempt.step.clone(), *kind, took))
+        }
         _ => None,
     })
 }

@@ -39,11 +39,14 @@ impl RunHandle {
 
     /// Returns the newest revision.
     pub(crate) async fn newest(&self) -> Result<Revision, Failure> {
-        self.store.newest(&self.run).await?.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
+        self.store
+            .newest_revision(&self.run)
+            .await?
+            .ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
     /// Returns the revision of that number. Fails if the run has none.
-    pub(crate) fn in_range(&self, asked: u64, newest: Revision) -> Result<Revision, Failure> {
+    pub(crate) fn checked_revision(&self, asked: u64, newest: Revision) -> Result<Revision, Failure> {
         let (asked, run) = (Revision(asked), self.run.clone());
         if asked < Revision(1) || asked > newest {
             return Err(ReadRevisionError::OutOfRange { run, asked, newest }.into());

@@ -3,7 +3,7 @@
 use protocol::brief::Upstream;
 use protocol::present::Line;
 use protocol::run::RunStatus;
-use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, Stamp, StepId, Turn};
+use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, StepId, Timestamp, Turn};
 use runner::{RunAtRevision, RunSpec};
 use serde::Serialize;
 use supervisor::git::{Changes, TreeError};
@@ -22,7 +22,7 @@ pub(crate) struct InboxItem {
     pub(crate) step: Option<StepId>,
     /// `None` if an engine reports the question: it does not know since when it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) since: Option<Stamp>,
+    pub(crate) since: Option<Timestamp>,
     pub(crate) question: String,
     /// What was done: the artifacts and log lines of the steps before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -87,7 +87,7 @@ impl InboxItem {
         let text = |Line(parts): Line| parts.into_iter().map(|(_, text)| text).collect::<String>();
         let result = || machine.result().into_iter().map(text).collect();
         item.question = if errors.is_empty() { result() } else { errors }.join("\n");
-        if machine.kind().info().retries {
+        if machine.kind().info().can_retry {
             item.commands = vec![machine.retry_command(&item.run)];
         } else {
             item.hint = Some(machine.after_failure(&item.run));
@@ -128,7 +128,7 @@ pub(crate) fn questions(run_at: &RunAtRevision) -> impl Iterator<Item = InboxIte
 }
 
 /// Returns the steps that have had no progress for too long.
-pub(crate) fn stalled(run_at: &RunAtRevision, now: Stamp) -> impl Iterator<Item = InboxItem> {
+pub(crate) fn stalled(run_at: &RunAtRevision, now: Timestamp) -> impl Iterator<Item = InboxItem> {
     let stalled = run_at.machine().stalled(now).into_iter();
     stalled.map(|(step, why)| InboxItem::stalled(run_at, step, why))
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use protocol::present::StatusKind;
-use protocol::run::Exit;
-use protocol::{AttemptId, Revision, Stamp, StepKind};
-use runner::{AttemptRecord, EndedAttempt, History, RunAtRevision};
+use protocol::run::TurnEffect;
+use protocol::{AttemptId, Revision, StepKind, Timestamp};
+use runner::{AttemptEndRecord, AttemptRecord, History, RunAtRevision};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -17,7 +17,7 @@ pub(crate) struct LastError {
     /// Whether an agent, a command, a person or the engine did the work.
     #[serde(skip_serializing_if = "StepKind::is_agent")]
     pub(crate) kind: StepKind,
-    pub(crate) at: Stamp,
+    pub(crate) at: Timestamp,
     pub(crate) revision: Revision,
     pub(crate) error: String,
     /// The host that has its logs, if they are not here.
@@ -30,7 +30,7 @@ pub(crate) struct LastError {
 /// Returns the last attempt that failed up to this revision. A stopped attempt did not fail; an interrupted one did.
 pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History) -> Option<LastError> {
     let failed = history.attempts.iter().filter_map(|attempted| {
-        let over = attempted.over.as_ref()?;
+        let over = attempted.end.as_ref()?;
         Some((over, attempted, error(run_at, history, attempted, over)?))
     });
     let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
@@ -51,21 +51,22 @@ fn error(
     run_at: &RunAtRevision,
     history: &History,
     attempted: &AttemptRecord,
-    over: &EndedAttempt,
+    over: &AttemptEndRecord,
 ) -> Option<String> {
     match over.exit {
-        Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Exhausted | Exit::Drained => {
-            Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
-        }
+        TurnEffect::WillRetry { .. }
+        | TurnEffect::Interrupted { .. }
+        | TurnEffect::Exhausted
+        | TurnEffect::Drained => Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned())),
         // A gate with a valid report fails if no iteration is left.
-        Exit::Reported => {
+        TurnEffect::Reported => {
             let machine = run_at.machine();
             let step = Some(&attempted.id.step).filter(|step| machine.has_step(step))?;
             let summary = machine.step_summary(step);
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (summary.kind == StatusKind::Failed && is_newest()).then_some(summary.error)?
         }
-        Exit::Stopped | Exit::Released => None,
+        TurnEffect::Stopped | TurnEffect::Released => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::{Stamp, StepId};
+use protocol::{StepId, Timestamp};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
@@ -23,7 +23,7 @@ const MIN_AGE: Duration = Duration::from_secs(5);
 pub(crate) enum LastOutput {
     Nothing,
     Output {
-        at: Stamp,
+        at: Timestamp,
         /// The last line that is not blank.
         #[serde(skip_serializing_if = "Option::is_none")]
         line: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) enum LastOutput {
 }
 
 /// Sets the last output of all running attempts of this host.
-pub(crate) fn add_to(handle: &RunHandle, now: Stamp, steps: &mut BTreeMap<StepId, StepActivity>) {
+pub(crate) fn add_to(handle: &RunHandle, now: Timestamp, steps: &mut BTreeMap<StepId, StepActivity>) {
     for activity in steps.values_mut() {
         if let StepActivity::Running { attempt, since, last_output, host: None, .. } = activity
             && now.since(*since) >= MIN_AGE
@@ -52,8 +52,8 @@ fn read(dir: &AttemptDir) -> LastOutput {
 }
 
 /// Returns when the file was last written, if it is not empty.
-fn written_at(log: &Path) -> Option<Stamp> {
+fn written_at(log: &Path) -> Option<Timestamp> {
     let data = fs::symlink_metadata(log).ok().filter(|data| data.is_file() && data.len() > 0)?;
     let at = jiff::Timestamp::try_from(data.modified().ok()?).ok()?;
-    Some(Stamp::from_timestamp(at))
+    Some(Timestamp::from_timestamp(at))
 }

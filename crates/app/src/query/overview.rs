@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::Author;
 use protocol::run::RunStatus;
-use protocol::{AttemptId, Revision, Stamp, StepId};
+use protocol::{AttemptId, Revision, StepId, Timestamp};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 use store::EngineHolder;
@@ -21,12 +21,12 @@ use crate::present::run_status::EnginePresence;
 #[derive(Debug, Serialize)]
 pub(crate) struct RunOverview {
     /// Now, or the time of the requested revision.
-    pub(crate) at: Stamp,
+    pub(crate) at: Timestamp,
     pub(crate) engine: EngineStatus,
     /// The sources from which `recover` rebuilt the run.
     pub(crate) recovered: Vec<Recovered>,
     /// The request that paused or stopped the run.
-    pub(crate) halted_by: Option<HaltedBy>,
+    pub(crate) stopped_by: Option<StoppedBy>,
     /// Every step that is unfinished.
     pub(crate) steps: BTreeMap<StepId, StepActivity>,
     /// Attempts on other hosts, by host.
@@ -47,7 +47,7 @@ pub(crate) enum EngineStatus {
         pid: u32,
         host: String,
         #[serde(skip_serializing_if = "Option::is_none")]
-        since: Option<Stamp>,
+        since: Option<Timestamp>,
         /// Stopped by Ctrl-Z or a signal.
         stopped: bool,
     },
@@ -78,9 +78,9 @@ pub(crate) struct Recovered {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct HaltedBy {
+pub(crate) struct StoppedBy {
     pub(crate) by: Author,
-    pub(crate) at: Stamp,
+    pub(crate) at: Timestamp,
     pub(crate) reason: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl RunOverview {
                 .iter()
                 .map(|(revision, source)| Recovered { revision: *revision, from: source.to_string() })
                 .collect(),
-            halted_by: history.halted_by.map(|runner::HaltedBy { by, at, reason }| HaltedBy {
+            stopped_by: history.stopped_by.map(|runner::StoppedBy { by, at, reason }| StoppedBy {
                 by,
                 at,
                 reason,
@@ -160,7 +160,7 @@ fn current_engine(
         };
     };
     let is_holder = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == holder.pid && *host == holder.host);
-    let since = history.engine.as_ref().filter(|engine| is_holder(&engine.who)).map(|engine| engine.since);
+    let since = history.engine.as_ref().filter(|engine| is_holder(&engine.author)).map(|engine| engine.since);
     let stopped = holder.is_stopped();
     EngineStatus::Running { pid: holder.pid, host: holder.host, since, stopped }
 }
@@ -168,7 +168,7 @@ fn current_engine(
 fn past_engine(run_at: &RunAtRevision, history: &History) -> EngineStatus {
     match (&history.engine, run_at.state.run.status) {
         (_, RunStatus::Finished(_)) => EngineStatus::NotNeeded,
-        (Some(engine), _) => EngineStatus::LastWriter { by: engine.who.clone() },
+        (Some(engine), _) => EngineStatus::LastWriter { by: engine.author.clone() },
         (None, _) => EngineStatus::Missing,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::rules::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
-use protocol::{AttemptId, Stamp, StepId, StepKind, Turn};
+use protocol::{AttemptId, StepId, StepKind, Timestamp, Turn};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ use super::last_output::LastOutput;
 pub(crate) enum StepActivity {
     Running {
         attempt: AttemptId,
-        since: Stamp,
+        since: Timestamp,
         /// Whether an agent, a command or the engine does the work.
         #[serde(skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
@@ -32,31 +32,31 @@ pub(crate) enum StepActivity {
     /// The engine has asked its agent to stop.
     Stopping {
         attempt: AttemptId,
-        since: Stamp,
+        since: Timestamp,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
     },
     /// Its agent has exited, and no engine has read the result yet.
-    Ended { attempt: AttemptId, since: Stamp },
+    Ended { attempt: AttemptId, since: Timestamp },
     /// Waits before the next attempt.
-    BackingOff { since: Stamp, until: Stamp },
+    BackingOff { since: Timestamp, until: Timestamp },
     /// Ready; all `--jobs` slots are in use.
-    WaitingForSlot { since: Stamp },
+    WaitingForSlot { since: Timestamp },
     /// Ready; the run has no engine.
-    WaitingForEngine { since: Stamp },
+    WaitingForEngine { since: Timestamp },
     /// Ready; the run is paused, stopping or stopped.
-    Held { since: Stamp },
+    Held { since: Timestamp },
     /// Ready; a gate has failed and the loop-back has not happened yet.
-    WaitingForLoopBack { since: Stamp },
+    WaitingForLoopBack { since: Timestamp },
     /// A person is asked.
     WaitingForPerson {
         turn: Turn,
-        since: Stamp,
+        since: Timestamp,
         #[serde(skip_serializing_if = "Option::is_none")]
         question: Option<String>,
     },
     /// Conditions outside of the run must hold.
-    WaitingForConditions { turn: Turn, since: Stamp, conditions: Vec<String>, question: String },
+    WaitingForConditions { turn: Turn, since: Timestamp, conditions: Vec<String>, question: String },
     /// Needs steps that have not succeeded.
     WaitingForSteps { steps: Vec<StepId> },
 }
@@ -83,7 +83,7 @@ pub(crate) fn activities(
         return BTreeMap::new();
     }
     let machine = run_at.machine();
-    let held_back = machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let held_back = machine.deferred().map(|deferred| deferred.must_be_idle).unwrap_or_default();
     let activity = |step: &StepId| match run.active_turns.get(step) {
         Some(active) => {
             let before_loop_back = held_back.contains(step);
@@ -106,16 +106,16 @@ fn turn_activity(
 ) -> StepActivity {
     let attempt = active.attempt_id(step);
     let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
-    let started = attempted.map_or(run_at.state.at, |attempted| attempted.began);
+    let started = attempted.map_or(run_at.state.at, |attempted| attempted.started_at);
     let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
     let host = match presence(&attempt) {
-        AttemptPresence::Ended if !has_engine && active.status.holds_slot() => {
+        AttemptPresence::Ended if !has_engine && active.status.has_live_attempt() => {
             return StepActivity::Ended { attempt, since: started };
         }
         AttemptPresence::Remote { host } => Some(host),
         AttemptPresence::Ended | AttemptPresence::Local => None,
     };
-    let starts_steps = run_at.state.run.status.starts();
+    let starts_steps = run_at.state.run.status.may_start_steps();
     match active.status {
         TurnStatus::Running => {
             let kind = run_at.machine().step_kind(step);
@@ -132,7 +132,7 @@ fn turn_activity(
             StepActivity::WaitingForConditions { turn, since, conditions, question }
         }
         TurnStatus::Stopping => {
-            let asked = attempted.and_then(|attempted| attempted.asked_to_end);
+            let asked = attempted.and_then(|attempted| attempted.stop_requested_at);
             StepActivity::Stopping { attempt, since: asked.unwrap_or(started), host }
         }
         TurnStatus::BackingOff if starts_steps => {

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use protocol::steps::load;
 use runner::{AgentProfile, GRACE};
-use supervisor::adapter::{Adapter, Pass, RehearsalScript, ReportRule};
+use supervisor::adapter::{Adapter, EnvPolicy, RehearsalScript, ReportRule};
 
 use crate::failure::Failure;
 pub(crate) use flag::{RehearseFlag, hint};
@@ -37,7 +37,7 @@ fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentPro
     Ok(AgentProfile {
         adapter: Adapter::Rehearsal(rehearsal),
         report: ReportRule::Required,
-        pass: Pass::AllowList(Vec::new()),
+        pass: EnvPolicy::AllowList(Vec::new()),
         env: Vec::new(),
         timeout: None,
         silence: None,

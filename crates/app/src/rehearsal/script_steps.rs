@@ -62,14 +62,14 @@ impl ScriptSteps {
 
     /// Returns the steps of a protocol whose runs create their steps.
     pub(crate) fn of_protocol(info: &KindInfo) -> Self {
-        let KindInfo { name, opened_by, opened_with, script_steps, .. } = info;
+        let KindInfo { name, start_command, start_argument, script_steps, .. } = info;
         let step = |name: &&str| StepId::new(name).expect("BUG: a step of a protocol has a valid name");
         Self {
             noun: ("step", "steps"),
             owner: "the run",
             title: format!(
-                "How a `{name}` run is rehearsed: {opened_by} {} --rehearse=THIS-FILE",
-                opened_with.to_uppercase()
+                "How a `{name}` run is rehearsed: {start_command} {} --rehearse=THIS-FILE",
+                start_argument.to_uppercase()
             ),
             steps: script_steps.iter().map(step).map(ScriptStep::dynamic).collect(),
             are_dynamic: true,

@@ -11,11 +11,11 @@ use super::{NewPullRequest, PullRequest, Tracker};
 
 /// A tracker whose issues, comments and pull requests are files in a directory.
 #[derive(Debug)]
-pub(crate) struct Files {
+pub(crate) struct FileTracker {
     dir: PathBuf,
 }
 
-impl Files {
+impl FileTracker {
     pub(crate) fn new(dir: &Path) -> Self {
         Self { dir: dir.to_owned() }
     }
@@ -68,7 +68,7 @@ const COMMENT: &str = "comment-";
 const PULL_REQUEST: &str = "pull-request-";
 const CLOSED: &str = "closed-";
 
-impl Tracker for Files {
+impl Tracker for FileTracker {
     fn issue(&self, number: u64) -> Result<IssueData, String> {
         Self::read(&self.dir.join(format!("{number}.json")))
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use protocol::issue::{IssueData, TrackerSpec};
 
-pub(crate) use files::Files;
+pub(crate) use files::FileTracker;
 pub(crate) use gh::Gh;
 
 /// A pull request that exists.
@@ -48,6 +48,6 @@ pub(crate) trait Tracker: Debug {
 pub(crate) fn open(spec: &TrackerSpec, repo: &Path) -> Box<dyn Tracker> {
     match spec {
         TrackerSpec::Gh => Box::new(Gh::new(repo)),
-        TrackerSpec::Files { dir } => Box::new(Files::new(dir)),
+        TrackerSpec::Files { dir } => Box::new(FileTracker::new(dir)),
     }
 }

@@ -21,7 +21,7 @@ use workflow::{KnownChecks, Read};
 
 /// What the command adds to the workflow. It is stored with the run and never changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct DefinitionOptions {
     pub(crate) max_attempts: NonZeroU32,
     pub(crate) max_iterations: NonZeroU32,
     pub(crate) on_failure: OnFailure,
@@ -41,9 +41,13 @@ pub(crate) enum Approvals {
 }
 
 /// Reads a workflow and its prompts. Prints warnings; fails with every problem.
-pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result<Definition, Failure> {
+pub(crate) fn read(
+    workspace: &Workspace,
+    file: &Path,
+    limits: DefinitionOptions,
+) -> Result<Definition, Failure> {
     let repo = &workspace.repo;
-    let Limits {
+    let DefinitionOptions {
         max_attempts,
         max_iterations,
         on_failure,
@@ -60,7 +64,7 @@ pub(crate) fn read(workspace: &Workspace, file: &Path, limits: Limits) -> Result
     })?;
     let checks = workspace.checks();
     let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
-    let Read { whole, problems, warnings } = workflow::read(repo, file, &source, &known);
+    let Read { workflow: whole, problems, warnings } = workflow::read(repo, file, &source, &known);
     for warning in &warnings {
         output::message(output::warning(file, &source, warning));
     }

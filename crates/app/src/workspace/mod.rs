@@ -14,7 +14,7 @@ use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use protocol::{Kind, Kinds, RunId};
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Backend, Location, NatsSettings, NatsWarning, RunRow, SqliteStore};
+use store::{AnyStore, Backend, Location, NatsSettings, NatsWarning, RunListing, SqliteStore};
 
 use crate::config::{Config, Flags, StoreAddress};
 use crate::failure::{Code, Exit, Failure};
@@ -112,12 +112,12 @@ impl Workspace {
     }
 
     async fn connect(&self, settings: &NatsSettings) -> Result<AnyStore, Failure> {
-        let store = AnyStore::connect(settings.clone(), &self.location, output::store_waiting).await?;
+        let store = AnyStore::connect(settings.clone(), &self.location, output::print_nats_notice).await?;
         if let Backend::Nats(nats, _) = store.backend()
             && nats.is_new().await?
         {
             output::note(format_args!("created a new store at `{}`", settings.server()));
-            if let Some(former) = store.local_dir().of_former_shared(&settings.server()) {
+            if let Some(former) = store.local_dir().former_local_dir(&settings.server()) {
                 output::note(format_args!(
                     "this machine used another store there before (its attempts are in `{}`); \
                      check that the server was started with its data directory",
@@ -138,7 +138,7 @@ impl Workspace {
     }
 
     /// Opens the store for a command that names a run.
-    pub(crate) async fn store_with(&self, run: &str) -> Result<AnyStore, Failure> {
+    pub(crate) async fn store_for_run(&self, run: &str) -> Result<AnyStore, Failure> {
         self.existing_store().await?.ok_or_else(|| self.with_lost_store_hints(self.no_such_run(run)))
     }
 
@@ -156,7 +156,7 @@ impl Workspace {
     }
 
     /// Fails if the store is on NATS.
-    pub(crate) fn embedded_only(&self, feature: &str) -> Result<(), Failure> {
+    pub(crate) fn require_embedded_store(&self, feature: &str) -> Result<(), Failure> {
         match &self.nats {
             None => Ok(()),
             Some(settings) => Err(Failure::usage(format!(
@@ -200,7 +200,7 @@ impl Workspace {
 
     /// Finds the run that the user named, and opens its store.
     pub(crate) async fn find_run(&self, run: &str) -> Result<(AnyStore, RunId), Failure> {
-        let store = self.store_with(run).await?;
+        let store = self.store_for_run(run).await?;
         let run = self.resolve(&store, run).await?;
         Ok((store, run))
     }
@@ -222,10 +222,10 @@ impl Workspace {
 
     /// Finds a run by its name, a unique prefix of it, or the id of its cycle.
     pub(crate) async fn resolve(&self, store: &AnyStore, run: &str) -> Result<RunId, Failure> {
-        let id = name_of_run(run)?;
+        let id = parse_run_name(run)?;
         let is_cycle = run.parse::<CycleId>().is_ok();
         // A whole name sorts before the names it is a prefix of, so one query answers both cases.
-        let matching = store.runs_beginning(id.as_str(), MAX_MATCHES + 1).await?;
+        let matching = store.runs_with_prefix(id.as_str(), MAX_MATCHES + 1).await?;
         match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
             [first, ..] if *first == id => Ok(id),
@@ -254,7 +254,7 @@ pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<B
             match location.shared() {
                 None => Ok((location, None)),
                 Some((servers, embedded)) => {
-                    let settings = config.settings_for(&servers).map_err(|error| {
+                    let settings = config.nats_settings_for(&servers).map_err(|error| {
                         let server = location.root().join("server");
                         Failure::new(Exit::Store, format!("cannot read `{}`", server.display()))
                             .because(Some(&error))
@@ -268,7 +268,7 @@ pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<B
 }
 
 /// Parses a run's name as the user typed it. The id of a cycle names the run of that cycle.
-pub(crate) fn name_of_run(typed: &str) -> Result<RunId, Failure> {
+pub(crate) fn parse_run_name(typed: &str) -> Result<RunId, Failure> {
     let cycle = typed.parse::<CycleId>().ok().map(|cycle| cycle.key());
     RunId::new(cycle.as_deref().unwrap_or(typed))
         .map_err(|error| Failure::usage(format!("`{typed}` is not a valid run name")).because(Some(&error)))
@@ -278,7 +278,7 @@ pub(crate) fn name_of_run(typed: &str) -> Result<RunId, Failure> {
 const MAX_MATCHES: usize = 5;
 
 /// Decodes the summary of a run, if this version can read it.
-pub(crate) fn summary(row: &RunRow) -> Option<Summary> {
+pub(crate) fn summary(row: &RunListing) -> Option<Summary> {
     Summary::decode(&row.summary)
 }
 
@@ -318,7 +318,7 @@ async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failu
 }
 
 /// Returns the user of this command, for the journal.
-pub(crate) fn person() -> Author {
+pub(crate) fn person_author() -> Author {
     Author::Person { name: user_name(), host: store::host_name() }
 }
 
@@ -350,7 +350,7 @@ fn user_name_in(passwd: &str, uid: u32) -> Option<String> {
 }
 
 /// Returns this process as an engine, for the journal.
-pub(crate) fn engine() -> Result<Author, Failure> {
+pub(crate) fn engine_author() -> Result<Author, Failure> {
     let boot_id = supervisor::boot_id().map_err(|error| {
         Failure::new(Exit::Bug, "cannot read the boot id of this machine").because(Some(&error))
     })?;

@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 /// Frees the paths of the views of a new run: deletes the files that a finished run has left there. Fails if an
 /// unfinished run writes the same files, or if another program has written or changed one. With `replace`, the latter
 /// is no error: the engine moves such a file aside.
-pub(crate) async fn make_room(
+pub(crate) async fn free_view_paths(
     workspace: &Workspace,
     store: &AnyStore,
     kind: &'static dyn Kind,

@@ -19,7 +19,7 @@ use crate::output;
 
 /// What a command requires of the worktrees of a new run.
 #[derive(Debug, Default)]
-pub(crate) struct TreesWanted {
+pub(crate) struct WorktreeRequest {
     /// Leave the base branch alone at the end.
     pub(crate) no_merge: bool,
     /// The name of the integration branch, if it is not `callboard/RUN`.
@@ -36,7 +36,7 @@ pub(crate) struct TreesWanted {
 pub(crate) fn options(
     workspace: &Workspace,
     run: &RunId,
-    wanted: TreesWanted,
+    wanted: WorktreeRequest,
 ) -> Result<WorktreeOptions, Failure> {
     let cannot = |error: git::GitError| {
         Failure::usage("cannot make worktrees: they need a git repository with a commit")
@@ -45,7 +45,7 @@ pub(crate) fn options(
     let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
     let settings = &workspace.config.worktree;
     let dir = dir(workspace)?;
-    let TreesWanted { no_merge, integration, continue_branch, no_commit, rename_flag } = wanted;
+    let WorktreeRequest { no_merge, integration, continue_branch, no_commit, rename_flag } = wanted;
     let options = WorktreeOptions {
         dir: dir.join(run.as_str()),
         base,

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use protocol::Outcome;
-use protocol::Stamp;
+use protocol::Timestamp;
 use protocol::entry::Entry;
-use protocol::run::{Change, Exit};
+use protocol::run::{Change, TurnEffect};
 use runner::{Clock, EngineExit, Notice};
 use testkit::TestEnv;
 use tokio::sync::Notify;
 
-use crate::faults::built::compile_c;
-use crate::faults::engine_config::InProcessRun;
+use crate::faults::c_sources::compile_c;
+use crate::faults::in_process_run::InProcessRun;
 use crate::faults::test_env;
 
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -31,7 +31,7 @@ impl ManualClock {
 
     fn clock(&self) -> Clock {
         let micros = self.0.clone();
-        Clock::from_fn(move || Stamp::from_micros(micros.load(Ordering::Relaxed)))
+        Clock::from_fn(move || Timestamp::from_micros(micros.load(Ordering::Relaxed)))
     }
 
     fn shift(&self, by: i64) {
@@ -41,7 +41,10 @@ impl ManualClock {
 
 /// Returns whether the entry ends an attempt that will be retried.
 fn ends_with_retry(entry: &Entry) -> bool {
-    entry.changes.iter().any(|change| matches!(change, Change::Ended { exit: Exit::WillRetry { .. }, .. }))
+    entry
+        .changes
+        .iter()
+        .any(|change| matches!(change, Change::Ended { exit: TurnEffect::WillRetry { .. }, .. }))
 }
 
 /// Counts the back-offs that elapsed.
@@ -53,7 +56,7 @@ fn elapsed_backoffs(entries: &[Entry]) -> usize {
 #[tokio::test]
 async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
     let test_env = test_env();
-    test_env.plan(&["a 1 exit 1", "a 2 exit 1"]);
+    test_env.script_agent(&["a 1 exit 1", "a 2 exit 1"]);
     let manual_clock = ManualClock::new();
     let run = InProcessRun::open(&test_env, manual_clock.clock()).await;
     let mut jumps = [-DAY, YEAR, -2 * DAY, 1, -YEAR].into_iter().cycle();
@@ -72,14 +75,14 @@ async fn a_runs_time_never_runs_backwards_and_every_back_off_elapses_once() {
     assert_eq!(elapsed_backoffs(&journal), 2);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3"]);
     let document = test_env.document("trial");
-    let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Stamp>().unwrap();
+    let time = |name: &str| document["steps"]["a"][name].as_str().unwrap().parse::<Timestamp>().unwrap();
     assert!(time("started_at") <= time("ended_at"), "{document:#}");
 }
 
 /// Drops an engine while a back-off is pending, shifts the clock, and drives the run to its end with another engine.
 async fn resume_after_clock_shift(backoff: Duration, by: i64) -> (TestEnv, InProcessRun) {
     let test_env = test_env();
-    test_env.plan(&["a 1 exit 1"]);
+    test_env.script_agent(&["a 1 exit 1"]);
     let manual_clock = ManualClock::new();
     let mut run = InProcessRun::open(&test_env, manual_clock.clock()).await;
     run.engine_config.backoff = backoff;
@@ -121,7 +124,7 @@ fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.shared_dir());
     test_env.workflow(&["a", "b: a"]);
     // Each attempt sets the clock just before it fails, so that the back-off is pending.
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"a 1 do echo -86400 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
         r#"a 2 do echo 31536000 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
         r#"b * do echo 0 >"$shared/offset"; hand_in COMPLETED "did b""#,
@@ -135,12 +138,12 @@ fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
     let journal = test_env.journal("trial");
-    let times: Vec<Stamp> =
+    let times: Vec<Timestamp> =
         journal.iter().map(|entry| entry["entry"]["at"].as_str().unwrap().parse().unwrap()).collect();
     assert!(times.is_sorted(), "{times:?}");
     let length = times[times.len() - 1].since(times[0]);
     assert!(length > Duration::from_secs(360 * 24 * 3600), "the engine saw the clock jump: {times:?}");
-    let exit = fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     assert!(
         exit["duration_ms"].as_u64().unwrap() < 3_600_000,

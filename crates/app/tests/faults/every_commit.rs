@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex};
 use protocol::entry::Entry;
 use protocol::run::Refusal;
 use protocol::team::{Definition, Limits, ModeChoice, Team};
-use protocol::{KINDS, KindOf, Outcome, Revision, RunId, Stamp};
+use protocol::{KINDS, KindOf, Outcome, Revision, RunId, Timestamp};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, History, RunAtRevision};
 use serde_json::Value;
 use store::{LockPurpose, Store};
 use supervisor::ShimProgram;
-use testkit::harness::{self, Answer, FaultyStore};
+use testkit::harness::{self, CommitFault, FaultyStore};
 use testkit::{TeamSchemas, TestEnv};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
@@ -47,12 +47,12 @@ struct Kills {
 
 impl Kills {
     /// Returns whether to kill the engine: before a commit the first time, after the same commit the second time.
-    fn choose_kill(&mut self, entry: &Entry) -> Option<Answer> {
+    fn choose_kill(&mut self, entry: &Entry) -> Option<CommitFault> {
         let changes = transition(entry)?;
         if self.before.insert(changes.clone()) {
-            Some(Answer::KilledBefore)
+            Some(CommitFault::KilledBefore)
         } else {
-            self.after.insert(changes).then_some(Answer::KilledAfter)
+            self.after.insert(changes).then_some(CommitFault::KilledAfter)
         }
     }
 }
@@ -84,12 +84,12 @@ impl TeamRun {
         let test_env = test_env();
         test_env.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
         fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
-        test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+        test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
         // An untracked file that forbids the fast-forward of the user's branch.
         test_env.write("a.txt", "mine\n");
         // `spawned`: a held shim announces itself. `late`: each line releases one. `alive`: open while one lives.
         for pipe in ["spawned", "late", "alive"] {
-            test_env.gate(pipe);
+            test_env.barrier(pipe);
         }
         // The first shim of each attempt waits until its engine is gone, and until another shim has the claim.
         let (shared, program) = (test_env.shared_dir(), test_env.program().display().to_string());
@@ -100,7 +100,7 @@ impl TeamRun {
         );
         test_env.write_program("../shared/shim.sh", &shim);
         let team_run = Self { test_env, run: RunId::new("trial").unwrap(), kills };
-        harness::wait(team_run.open_in_store());
+        harness::block_on(team_run.open_in_store());
         team_run
     }
 
@@ -113,12 +113,12 @@ impl TeamRun {
             timeout: None,
             prompts: Default::default(),
         };
-        let profile = harness::wrapper(&self.test_env.agent());
+        let profile = harness::wrapper(&self.test_env.agent_path());
         let mut spec = harness::spec(&definition, &self.run, self.test_env.repo(), Some(profile));
         let worktrees = harness::worktrees(&self.test_env, &self.run);
         spec.options.worktrees = Some(supervisor::git::WorktreeOptions { no_merge: false, ..worktrees });
         let kind = KindOf::<Team>::STATIC;
-        runner::open(&store, &Clock::system(), kind, harness::person(), spec).await.unwrap();
+        runner::open(&store, &Clock::system(), kind, harness::test_author(), spec).await.unwrap();
     }
 
     /// Drives the run until it ends, or its engine is killed. A killed engine leaves its shims and agents.
@@ -141,8 +141,9 @@ impl TeamRun {
             let program = self.test_env.shared_dir().join("shim.sh");
             config.shim = ShimProgram { program, args: vec!["__shim".into()] };
         }
-        let store =
-            FaultyStore::choosing(store, move |entry| kills.as_ref()?.lock().unwrap().choose_kill(entry));
+        let store = FaultyStore::with_fault_for_entry(store, move |entry| {
+            kills.as_ref()?.lock().unwrap().choose_kill(entry)
+        });
         let mut spawned = pipe::OpenOptions::new()
             .read_write(true)
             .open_receiver(self.test_env.shared_dir().join("spawned"))
@@ -198,7 +199,7 @@ impl TeamRun {
         late.write_all(&vec![b'\n'; self.held_shims() - held]).unwrap();
         rustix::fs::fcntl_setfl(&alive, rustix::fs::OFlags::empty()).unwrap();
         alive.read_to_end(&mut Vec::new()).unwrap();
-        harness::wait(self.finished_run())
+        harness::block_on(self.finished_run())
     }
 
     async fn finished_run(&self) -> FinishedRun {
@@ -233,7 +234,7 @@ fn relative_path(path: &str) -> String {
 /// Replaces or drops what differs between two runs: times, and what is made from times or from commit ids.
 fn without_times(value: Value) -> Value {
     match value {
-        Value::String(text) if text.parse::<Stamp>().is_ok() => "TIME".into(),
+        Value::String(text) if text.parse::<Timestamp>().is_ok() => "TIME".into(),
         Value::String(text) if text.starts_with("v4_") => "SESSION".into(),
         Value::String(text) if text.starts_with("msg_") => text.rsplit('_').next().unwrap().into(),
         Value::Array(items) => items.into_iter().map(without_times).collect(),

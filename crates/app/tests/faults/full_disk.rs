@@ -13,7 +13,7 @@ const REPORTS_AND_WAITS: &str =
 /// Makes a repository whose store has a small disk of its own.
 fn with_small_store() -> (TestEnv, Disk) {
     let test_env = test_env();
-    let disk = Disk::mount(test_env.store(), "size=16m");
+    let disk = Disk::mount(test_env.store_dir(), "size=16m");
     test_env.workflow(&["a", "b: a"]);
     (test_env, disk)
 }
@@ -22,19 +22,19 @@ fn with_small_store() -> (TestEnv, Disk) {
 fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
-        test_env.plan(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&[REPORTS_AND_WAITS]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
-        test_env.wait_for_note("reported");
+        test_env.wait_for_file("reported");
         disk.fill();
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
-        let database = test_env.store().join("callboard.db");
+        let database = test_env.store_dir().join("callboard.db");
         let full = format!("error[E015]: the disk that holds `{}` is full", database.display());
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("free space on that disk"), "{}", session.stderr);
-        assert!(test_env.attempt("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
+        assert!(test_env.attempt_dir("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
         // Closing the store freed a little space. Without it, every command fails the same way.
         disk.fill();
         for command in ["pause", "stop", "resume", "show"] {
@@ -55,8 +55,8 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
 fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
-        test_env.plan(&["a 1 wait gate"]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&["a 1 wait gate"]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         disk.fill();
@@ -82,13 +82,13 @@ fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
 read -r _ <"$shared/again"; hand_in COMPLETED "did a""#;
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
-        test_env.plan(&[&WRITES_OUTPUT.replace('\n', "; ")]);
-        let (mut gate, mut again) = (test_env.gate("gate"), test_env.gate("again"));
+        test_env.script_agent(&[&WRITES_OUTPUT.replace('\n', "; ")]);
+        let (mut gate, mut again) = (test_env.barrier("gate"), test_env.barrier("again"));
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         disk.fill();
         gate.open();
-        test_env.wait_for_note("unheard");
+        test_env.wait_for_file("unheard");
         disk.free();
         again.open();
         let session = running.wait();
@@ -104,10 +104,10 @@ fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
         let (test_env, disk) = with_small_store();
         // There is space for the commit that starts `b`, not for its prompt.
         test_env.write("task.md", &"Do what the step says. ".repeat(40_000));
-        test_env.plan(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&[REPORTS_AND_WAITS]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
-        test_env.wait_for_note("reported");
+        test_env.wait_for_file("reported");
         disk.fill_but(400 * 1024);
         gate.open();
         let session = running.wait();
@@ -131,7 +131,7 @@ fn embedded_a_run_without_space_is_not_created() {
         let refused = test_env.run(&[]).run();
         assert_eq!(refused.code, 5, "no store yet: {}", refused.transcript());
         assert!(refused.stderr.contains("is full"), "{}", refused.stderr);
-        assert!(refused.stderr.contains(test_env.store().to_str().unwrap()), "{}", refused.stderr);
+        assert!(refused.stderr.contains(test_env.store_dir().to_str().unwrap()), "{}", refused.stderr);
         assert!(!refused.stderr.contains("move it aside"), "{}", refused.stderr);
         disk.free();
         assert_eq!(test_env.callboard(&["ls"]).run().stdout, "");
@@ -153,13 +153,13 @@ fn embedded_a_run_without_space_is_not_created() {
 fn a_disk_without_inodes_is_full_too() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
-        let disk = Disk::mount(test_env.store(), "size=4m,nr_inodes=200");
+        let disk = Disk::mount(test_env.store_dir(), "size=4m,nr_inodes=200");
         test_env.workflow(&["a", "b: a"]);
-        test_env.plan(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&[REPORTS_AND_WAITS]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
-        test_env.wait_for_note("reported");
-        disk.fill_with_names();
+        test_env.wait_for_file("reported");
+        disk.use_all_inodes();
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
@@ -178,13 +178,13 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
         let test_env = test_env();
         let disk = Disk::mount(test_env.repo().join(".agents"), "size=1m");
         test_env.workflow(&["a", "b: a", "c: b"]);
-        test_env.plan(&["a * wait gate", "c * wait gate"]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&["a * wait gate", "c * wait gate"]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         disk.fill();
-        let before = fs::read(test_env.view("trial")).unwrap();
-        let view = test_env.view("trial");
+        let before = fs::read(test_env.view_path("trial")).unwrap();
+        let view = test_env.view_path("trial");
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
@@ -211,13 +211,13 @@ fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
         let test_env = test_env();
         let disk = Disk::mount(test_env.repo().join(".agents"), "size=1m");
         test_env.workflow(&["a", "b: a"]);
-        test_env.plan(&["a * wait gate", "b * wait second"]);
-        let (mut gate, mut second) = (test_env.gate("gate"), test_env.gate("second"));
+        test_env.script_agent(&["a * wait gate", "b * wait second"]);
+        let (mut gate, mut second) = (test_env.barrier("gate"), test_env.barrier("second"));
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         disk.fill();
         gate.open();
-        running.wait_until_it_says("! cannot write");
+        running.wait_for_stderr("! cannot write");
         test_env.agent_log().wait_for_start("b#1.1");
         disk.free();
         second.open();
@@ -225,7 +225,7 @@ fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
         assert_eq!(session.code, 0, "{}", session.transcript());
         assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
         for step in ["a", "b"] {
-            let report = test_env.view("trial").with_file_name(format!("reports/trial__{step}.json"));
+            let report = test_env.view_path("trial").with_file_name(format!("reports/trial__{step}.json"));
             assert!(report.exists(), "{} is written at last", report.display());
         }
     });
@@ -253,22 +253,26 @@ fn external_bytes_are_not_discarded_for_lack_of_space() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
         let views = Disk::mount(test_env.repo().join(".agents"), "size=1m");
-        let quarantine = Disk::mount(test_env.store().join("quarantine"), "size=64k");
+        let quarantine = Disk::mount(test_env.store_dir().join("quarantine"), "size=64k");
         test_env.workflow(&["a", "b: a"]);
-        test_env.plan(&["a * wait gate"]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&["a * wait gate"]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         quarantine.fill();
         let mine = "mine now\n".repeat(1000);
-        fs::write(test_env.view("trial"), &mine).unwrap();
+        fs::write(test_env.view_path("trial"), &mine).unwrap();
         gate.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
-        assert_eq!(fs::read_to_string(test_env.view("trial")).unwrap(), mine, "they stay where they are");
+        assert_eq!(
+            fs::read_to_string(test_env.view_path("trial")).unwrap(),
+            mine,
+            "they stay where they are"
+        );
         let quarantined = || -> Vec<_> {
-            let files = fs::read_dir(test_env.store().join("quarantine/trial")).unwrap();
+            let files = fs::read_dir(test_env.store_dir().join("quarantine/trial")).unwrap();
             files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
         };
         assert_eq!(quarantined(), [""; 0], "no half file pretends to be them");

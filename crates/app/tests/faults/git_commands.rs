@@ -9,8 +9,8 @@ fn run_continues_after(command: impl FnOnce(&TestEnv)) {
     let test_env = test_env();
     test_env.git(&["branch", "other"]);
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     command(&test_env);
@@ -22,7 +22,7 @@ fn run_continues_after(command: impl FnOnce(&TestEnv)) {
     let document = test_env.document("trial");
     assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);
     for step in ["a", "b", "c"] {
-        let report = test_env.view("trial").with_file_name(format!("reports/trial__{step}.json"));
+        let report = test_env.view_path("trial").with_file_name(format!("reports/trial__{step}.json"));
         assert!(report.exists(), "{} is written anew", report.display());
     }
     assert!(!test_env.journal("trial").is_empty(), "the store was not touched");
@@ -34,7 +34,7 @@ fn git_clean_removes_the_views_and_not_the_run() {
     run_continues_after(|test_env| {
         test_env.git(&["clean", "-fdx"]);
         assert!(
-            !test_env.view("trial").exists() && !test_env.repo().join("wf.yaml").exists(),
+            !test_env.view_path("trial").exists() && !test_env.repo().join("wf.yaml").exists(),
             "it was thorough"
         );
     });

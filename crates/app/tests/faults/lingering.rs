@@ -6,13 +6,13 @@ use protocol::Outcome;
 use runner::{Clock, EngineExit, Notice};
 use testkit::ProcessHandle;
 
-use crate::faults::engine_config::InProcessRun;
+use crate::faults::in_process_run::InProcessRun;
 use crate::faults::test_env;
 
 #[tokio::test]
 async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_counts() {
     let test_env = test_env();
-    test_env.plan(&["a * report-then-hang"]);
+    test_env.script_agent(&["a * report-then-hang"]);
     let mut run = InProcessRun::open(&test_env, Clock::system()).await;
     run.engine_config.linger_timeout = Duration::from_millis(50);
     let (mut lingered, mut agent) = (0, None);
@@ -26,7 +26,7 @@ async fn an_agent_that_reported_and_does_not_exit_is_killed_and_its_report_count
     assert_eq!(lingered, 1);
     // It may have ended before the test could open its pidfd.
     assert!(agent.is_none_or(|agent| agent.has_ended()));
-    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1"]);
+    assert_eq!(test_env.agent_log().starts_and_ends(), ["begin a#1.1", "end a#1.1"]);
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 1);
     test_env.expect_no_orphans();
 }

@@ -9,7 +9,7 @@ const RUNS: usize = 10_000;
 
 /// Copies a real run ten thousand times, as `old-00001` and so on.
 fn copy_run(test_env: &TestEnv, run: &str) {
-    let mut database = Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let mut database = Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     database.execute_batch("PRAGMA synchronous = OFF").unwrap();
     let transaction = database.transaction().unwrap();
     let copies = format!(
@@ -49,19 +49,19 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     let expected = "`old-0` is ambiguous: it matches `old-00001`, `old-00002`, `old-00003`, `old-00004`, `old-00005`, others";
     assert!(session.stderr.contains(expected), "{}", session.stderr);
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = run("newest").start();
-    testkit::until(&test_env.shared_dir(), "the second begin", || {
+    testkit::wait_until(&test_env.shared_dir(), "the second begin", || {
         (test_env.agent_log().started().len() == 2).then_some(())
     });
     running.kill();
     running.wait();
     let resumed = test_env.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("a#1.1 is still running: adopted");
+    resumed.wait_for_stderr("a#1.1 is still running: adopted");
     let stopped = test_env.callboard(&["stop", "newest"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(resumed.wait().code, 130);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let resumed = test_env.callboard(&["resume", "newest"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     test_env.expect_no_orphans();

@@ -1,18 +1,18 @@
 //! Faults of the machine, one file each. Real file systems, real processes, the real binary. A test that needs its own
 //! mounts or process ids runs in its own Linux namespaces.
 
-mod built;
+mod c_sources;
 mod clock;
-pub(crate) mod engine_config;
 mod every_commit;
 mod full_disk;
 mod git_commands;
+pub(crate) mod in_process_run;
 mod lingering;
 mod many_runs;
+mod network_file_system;
 mod pid_reuse;
 mod read_only;
 mod reboot;
-mod refused;
 mod stopped;
 mod two_engines;
 
@@ -27,15 +27,15 @@ fn test_env() -> TestEnv {
 fn killed_run() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives");
+    let shim = ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives");
     shim.kill();
     running.wait();
     shim.wait();
     agent.wait();
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     test_env
 }

@@ -12,7 +12,7 @@ use crate::faults::killed_run;
 /// wrap around so slowly that this holds for each one that is reused.
 fn killed_run_in_an_earlier_tick() -> TestEnv {
     let test_env = killed_run();
-    let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
+    let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
     while UnrelatedProcess::start().start_time() <= claim["start_time"].as_u64().unwrap() {}
     test_env
@@ -39,7 +39,7 @@ fn expect_repeated_and_not_counted(test_env: &TestEnv) {
 fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
     let test_env = killed_run_in_an_earlier_tick();
     let unrelated = UnrelatedProcess::start();
-    set_claim_pid(&test_env.attempt("trial", "a", "1.1"), unrelated.pid());
+    set_claim_pid(&test_env.attempt_dir("trial", "a", "1.1"), unrelated.pid());
     expect_repeated_and_not_counted(&test_env);
     unrelated.expect_alive();
 }
@@ -48,7 +48,7 @@ fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
 fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
     let test_env = killed_run_in_an_earlier_tick();
     let unrelated = UnrelatedProcess::start();
-    set_claim_pid(&test_env.attempt("trial", "a", "1.1"), unrelated.pid());
+    set_claim_pid(&test_env.attempt_dir("trial", "a", "1.1"), unrelated.pid());
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     unrelated.expect_alive();
@@ -58,7 +58,7 @@ fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
     isolated(Isolation::Processes, || {
         let test_env = killed_run_in_an_earlier_tick();
-        let claim = fs::read(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
+        let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();
         let unrelated = UnrelatedProcess::with_pid(shim);

@@ -30,7 +30,7 @@ fn expect_read_only(test_env: &TestEnv, reason: &str) {
 fn interrupted() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::INT);
@@ -42,11 +42,11 @@ fn interrupted() -> TestEnv {
 fn embedded_a_store_on_a_read_only_mount_can_be_inspected_only() {
     isolated(Isolation::Mounts, || {
         let test_env = interrupted();
-        let disk = Disk::over(test_env.store());
+        let disk = Disk::bind_mount(test_env.store_dir());
         disk.make_read_only();
         expect_read_only(&test_env, "Read-only file system");
         disk.make_writable();
-        test_env.plan(&[]);
+        test_env.script_agent(&[]);
         assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     });
 }
@@ -56,20 +56,20 @@ fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
         test_env.workflow(&["a", "b: a"]);
-        test_env.plan(&["a * wait gate"]);
-        let mut gate = test_env.gate("gate");
+        test_env.script_agent(&["a * wait gate"]);
+        let mut gate = test_env.barrier("gate");
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         running.kill();
         running.wait();
         assert!(
-            fs::metadata(test_env.store().join("callboard.db-wal")).unwrap().len() > 0,
+            fs::metadata(test_env.store_dir().join("callboard.db-wal")).unwrap().len() > 0,
             "else it is the easy case"
         );
         gate.open();
-        let attempt = test_env.attempt("trial", "a", "1.1");
-        testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
-        let disk = Disk::over(test_env.store());
+        let attempt = test_env.attempt_dir("trial", "a", "1.1");
+        testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+        let disk = Disk::bind_mount(test_env.store_dir());
         disk.make_read_only();
         expect_read_only(&test_env, "Read-only file system");
         disk.make_writable();
@@ -83,16 +83,16 @@ fn embedded_a_store_with_read_only_modes_can_be_inspected_only() {
     isolated(Isolation::PlainUser, || {
         let test_env = interrupted();
         let set_modes = |directory: u32, file: u32| {
-            for entry in fs::read_dir(test_env.store()).unwrap().flatten() {
+            for entry in fs::read_dir(test_env.store_dir()).unwrap().flatten() {
                 let mode = if entry.metadata().unwrap().is_dir() { directory } else { file };
                 fs::set_permissions(entry.path(), Permissions::from_mode(mode)).unwrap();
             }
-            fs::set_permissions(test_env.store(), Permissions::from_mode(directory)).unwrap();
+            fs::set_permissions(test_env.store_dir(), Permissions::from_mode(directory)).unwrap();
         };
         set_modes(0o500, 0o400);
         expect_read_only(&test_env, "Permission denied");
         set_modes(0o700, 0o600);
-        test_env.plan(&[]);
+        test_env.script_agent(&[]);
         assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     });
 }

@@ -12,16 +12,16 @@ use crate::faults::{killed_run, test_env};
 fn agent_exited_without_engine() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait-and-fail gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait-and-fail gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
-    let attempt = test_env.attempt("trial", "a", "1.1");
-    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
-    test_env.plan(&[]);
+    let attempt = test_env.attempt_dir("trial", "a", "1.1");
+    testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    test_env.script_agent(&[]);
     test_env
 }
 
@@ -40,7 +40,7 @@ fn replace_boot_id(file: &Path) {
 
 /// Replaces the boot id in all entries of the journal.
 fn replace_boot_id_in_journal(test_env: &TestEnv) {
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     let update = "UPDATE entries SET body = replace(body, ?1, ?2) WHERE instr(body, ?1) > 0";
     assert!(database.execute(update, [boot_id().as_str(), ANOTHER_BOOT]).unwrap() > 0);
 }
@@ -60,7 +60,7 @@ fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone
     let test_env = killed_run();
     let unrelated = UnrelatedProcess::start();
     // The unrelated process has the pid and even the start time of the shim, but in another boot.
-    let claim = test_env.attempt("trial", "a", "1.1").join("claim");
+    let claim = test_env.attempt_dir("trial", "a", "1.1").join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
     identity["pid"] = unrelated.pid().into();
     identity["start_time"] = unrelated.start_time().into();
@@ -75,7 +75,7 @@ fn embedded_an_attempt_of_another_boot_is_repeated_and_its_reused_pid_left_alone
 fn embedded_an_exit_without_a_report_before_a_reboot_costs_no_attempt() {
     let test_env = agent_exited_without_engine();
     for file in ["claim", "exit.json"] {
-        replace_boot_id(&test_env.attempt("trial", "a", "1.1").join(file));
+        replace_boot_id(&test_env.attempt_dir("trial", "a", "1.1").join(file));
     }
     replace_boot_id_in_journal(&test_env);
     expect_repeated_and_not_counted(&test_env);
@@ -99,7 +99,7 @@ fn truncate(file: &Path, halves: u64) {
 fn a_torn_claim_has_no_owner() {
     for halves in [0, 1] {
         let test_env = killed_run();
-        truncate(&test_env.attempt("trial", "a", "1.1").join("claim"), halves);
+        truncate(&test_env.attempt_dir("trial", "a", "1.1").join("claim"), halves);
         expect_repeated_and_not_counted(&test_env);
     }
 }
@@ -108,7 +108,7 @@ fn a_torn_claim_has_no_owner() {
 fn a_torn_exit_record_is_ignored() {
     for halves in [0, 1] {
         let test_env = agent_exited_without_engine();
-        truncate(&test_env.attempt("trial", "a", "1.1").join("exit.json"), halves);
+        truncate(&test_env.attempt_dir("trial", "a", "1.1").join("exit.json"), halves);
         expect_repeated_and_not_counted(&test_env);
     }
 }
@@ -117,15 +117,15 @@ fn a_torn_exit_record_is_ignored() {
 fn a_torn_report_costs_no_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&[r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; hang"#]);
+    test_env.script_agent(&[r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; hang"#]);
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
-    test_env.wait_for_note("reported");
+    test_env.wait_for_file("reported");
     running.kill();
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
-    truncate(&test_env.attempt("trial", "a", "1.1").join("report.json"), 1);
-    test_env.plan(&[]);
+    truncate(&test_env.attempt_dir("trial", "a", "1.1").join("report.json"), 1);
+    test_env.script_agent(&[]);
     expect_repeated_and_not_counted(&test_env);
 }

@@ -12,7 +12,7 @@ struct StoppedLockHolder(Child);
 
 impl StoppedLockHolder {
     fn new(test_env: &TestEnv) -> Self {
-        let writer_lock = test_env.store().join("writer.lock");
+        let writer_lock = test_env.store_dir().join("writer.lock");
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
@@ -36,8 +36,8 @@ impl Drop for StoppedLockHolder {
 fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ever() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     let holder = StoppedLockHolder::new(&test_env);
@@ -63,8 +63,8 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
 fn a_stopped_engine_is_named_and_not_waited_for() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
@@ -96,11 +96,13 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
 #[test]
 fn a_stopped_shim_keeps_its_time_limit() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, timeout: 1"]);
-    test_env.plan(&["a * hang"]);
+    test_env.workflow_yaml(&["id: a, timeout: 1"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&["--max-attempts", "1"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1"))
+        .expect("its shim lives")
+        .signal(Signal::STOP);
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -111,8 +113,8 @@ fn a_stopped_shim_keeps_its_time_limit() {
 #[test]
 fn a_stopped_agent_keeps_its_time_limit() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, timeout: 1"]);
-    test_env.plan(&["a * do kill -STOP $$; hang"]);
+    test_env.workflow_yaml(&["id: a, timeout: 1"]);
+    test_env.script_agent(&["a * do kill -STOP $$; hang"]);
     let session = test_env.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = test_env.document("trial");

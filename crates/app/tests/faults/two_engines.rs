@@ -13,8 +13,8 @@ const ROUNDS: usize = 12;
 fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let mut holder = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     for round in 0..ROUNDS {
@@ -28,8 +28,8 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
         assert_eq!(refused.code, 5, "round {round}: {}", refused.transcript());
         let expected = format!("already has an engine: process {} on", holder.pid());
         assert!(refused.stderr.contains(&expected), "round {round}: {}", refused.stderr);
-        holder.wait_until_it_says("a#1.1 is still running: adopted");
-        let after = testkit::until(&test_env.store(), "the entry of the one that leads", || {
+        holder.wait_for_stderr("a#1.1 is still running: adopted");
+        let after = testkit::wait_until(&test_env.store_dir(), "the entry of the one that leads", || {
             Some(test_env.journal("trial").len()).filter(|after| *after > entries)
         });
         assert_eq!(after, entries + 1, "round {round}: the other one left none");
@@ -46,16 +46,16 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
 fn embedded_an_engine_that_lost_its_lock_while_stopped_is_fenced() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let fenced = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     // A stopped process keeps its lock, so the test removes the file.
-    fs::remove_file(test_env.store().join("engines/trial.lock")).unwrap();
+    fs::remove_file(test_env.store_dir().join("engines/trial.lock")).unwrap();
     let engine = test_env.callboard(&["resume"]).start();
-    engine.wait_until_it_says("a#1.1 is still running: adopted");
+    engine.wait_for_stderr("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());

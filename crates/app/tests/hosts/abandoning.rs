@@ -12,7 +12,7 @@ fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     // The interrupted attempt does not count, so the plan's line for attempt 1 would match the next attempt as well.
-    fixture.test_env.plan(&[]);
+    fixture.test_env.script_agent(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let expected = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
@@ -30,26 +30,26 @@ fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
 #[test]
 fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     let fixture = Fixture::new();
-    let mut gate = fixture.test_env.gate("gate");
+    let mut gate = fixture.test_env.barrier("gate");
     fixture.test_env.workflow(&["first"]);
     let reports = "read -r _ <\"$shared/gate\"; \"$shared/callboard\" report --status COMPLETED 2>\"$shared/told\"; \
                    echo $? >\"$shared/code\"; hang";
-    fixture.test_env.plan(&[&format!("first 1 do {reports}")]);
+    fixture.test_env.script_agent(&[&format!("first 1 do {reports}")]);
     let engine = fixture.run_on("a", &[]).start();
     let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
     engine.kill();
     engine.wait();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
-    fixture.test_env.plan(&[]);
+    fixture.test_env.script_agent(&[]);
     assert_eq!(fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
     gate.open();
-    testkit::until(&fixture.test_env.shared_dir(), "the agent's answer", || {
+    testkit::wait_until(&fixture.test_env.shared_dir(), "the agent's answer", || {
         let code = std::fs::read_to_string(fixture.test_env.shared_dir().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
-    let refusal = fixture.test_env.wait_for_text("told");
+    let refusal = fixture.test_env.wait_for_lines("told");
     assert!(refusal.contains("attempt `first#1.1` of run `trial` was abandoned with its host"), "{refusal}");
-    ProcessHandle::shim(&fixture.test_env.attempt("trial", "first", "1.1"))
+    ProcessHandle::shim(&fixture.test_env.attempt_dir("trial", "first", "1.1"))
         .expect("its shim lives")
         .signal(Signal::TERM);
     agent.wait();
@@ -94,8 +94,8 @@ fn a_host_without_attempts_cannot_be_abandoned() {
 #[test]
 fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
-    let _gate = fixture.test_env.gate("gate");
-    fixture.test_env.plan(&["execute * wait gate"]);
+    let _gate = fixture.test_env.barrier("gate");
+    fixture.test_env.script_agent(&["execute * wait gate"]);
     let peer = fixture.test_env.with_agent(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
     let agent =
@@ -105,7 +105,7 @@ fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let cycle = "peer:spec:x:cycle:1";
     let session = fixture.on("b", &["resume", cycle]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    fixture.test_env.plan(&[]);
+    fixture.test_env.script_agent(&[]);
     let session = fixture.on("b", &["resume", cycle, "--abandon-host", "a"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let started = ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"];

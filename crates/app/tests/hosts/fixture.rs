@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Callboard, Gate, ProcessHandle, Running, TestEnv};
+use testkit::{AgentBarrier, Callboard, ProcessHandle, Running, TestEnv};
 
 /// The lease length for tests that wait until a lease expires.
 const SHORT_LEASE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ impl Fixture {
         let server = Server::start();
         // The client that creates the streams fixes the lease length.
         let store = NatsStore::new(NatsSettings { lease, ..server.settings() });
-        testkit::harness::wait(store.open()).unwrap();
+        testkit::harness::block_on(store.open()).unwrap();
         Self { test_env: TestEnv::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
@@ -41,10 +41,10 @@ impl Fixture {
     }
 
     /// Starts a run of one step on host `a`; its agent waits at the gate.
-    pub(crate) fn start_waiting_run(&self) -> (Running<'_>, ProcessHandle, Gate) {
-        let gate = self.test_env.gate("gate");
+    pub(crate) fn start_waiting_run(&self) -> (Running<'_>, ProcessHandle, AgentBarrier) {
+        let gate = self.test_env.barrier("gate");
         self.test_env.workflow(&["first"]);
-        self.test_env.plan(&["first 1 wait gate"]);
+        self.test_env.script_agent(&["first 1 wait gate"]);
         let engine = self.run_on("a", &[]).start();
         let agent =
             ProcessHandle::of(self.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
@@ -54,25 +54,25 @@ impl Fixture {
     /// Starts a run of one step on host `a` and interrupts its engine.
     pub(crate) fn run_and_interrupt(&self, flags: &[&str]) {
         self.test_env.workflow(&["first"]);
-        self.test_env.plan(&["first 1 hang"]);
+        self.test_env.script_agent(&["first 1 hang"]);
         let engine = self.run_on("a", flags).start();
         self.test_env.agent_log().wait_for_start("first#1.1");
         engine.interrupt();
         assert_eq!(engine.wait().code, 130);
-        self.test_env.plan(&[]);
+        self.test_env.script_agent(&[]);
     }
 
     /// Starts a run of two steps on host `a` and kills its engine during the first. The agent keeps running and waits
     /// at the gate.
-    pub(crate) fn with_killed_engine() -> (Self, ProcessHandle, Gate) {
+    pub(crate) fn with_killed_engine() -> (Self, ProcessHandle, AgentBarrier) {
         Self::with_killed_engine_and_lease(SHORT_LEASE)
     }
 
-    pub(crate) fn with_killed_engine_and_lease(lease: Duration) -> (Self, ProcessHandle, Gate) {
+    pub(crate) fn with_killed_engine_and_lease(lease: Duration) -> (Self, ProcessHandle, AgentBarrier) {
         let fixture = Self::with_lease(lease);
-        let gate = fixture.test_env.gate("gate");
+        let gate = fixture.test_env.barrier("gate");
         fixture.test_env.workflow(&["first", "second"]);
-        fixture.test_env.plan(&["first 1 wait gate"]);
+        fixture.test_env.script_agent(&["first 1 wait gate"]);
         let engine = fixture.run_on("a", &["--jobs", "1"]).start();
         let agent =
             ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");

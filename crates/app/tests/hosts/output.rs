@@ -48,7 +48,7 @@ fn finished_on_another_host() -> (Fixture, PathBuf) {
     fixture.test_env.workflow(&["first", "second: first"]);
     assert_eq!(fixture.run_on("a", &[]).run().code, 0);
     // The hosts of a test share a disk; a real host `b` would not have these files.
-    let directory = fixture.test_env.attempt("trial", "first", "1.1");
+    let directory = fixture.test_env.attempt_dir("trial", "first", "1.1");
     fs::remove_dir_all(&directory).unwrap();
     (fixture, directory)
 }
@@ -101,7 +101,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 #[test]
 fn log_names_the_host_that_has_a_running_attempts_output() {
     let (fixture, agent, mut gate) = Fixture::with_killed_engine();
-    let directory = fixture.test_env.attempt("trial", "first", "1.1");
+    let directory = fixture.test_env.attempt_dir("trial", "first", "1.1");
     let moved = directory.with_file_name("apart");
     fs::rename(&directory, &moved).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();

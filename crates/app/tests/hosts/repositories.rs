@@ -91,7 +91,7 @@ fn a_run_with_another_working_directory_needs_that_directory_too() {
 #[test]
 fn a_view_written_before_another_host_took_over_is_recognised() {
     let (fixture, agent, mut gate) = Fixture::with_killed_engine();
-    let view = fixture.test_env.view("trial");
+    let view = fixture.test_env.view_path("trial");
     let view_of_a = fs::read(&view).unwrap();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     assert_ne!(fs::read(&view).unwrap(), view_of_a);

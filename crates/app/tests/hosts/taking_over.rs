@@ -17,7 +17,7 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"]);
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
-    engine.wait_until_it_says("first#1.1 is still running: adopted");
+    engine.wait_for_stderr("first#1.1 is still running: adopted");
     gate.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -30,12 +30,12 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
     let fixture = Fixture::new();
     let (engine, _agent, mut gate) = fixture.start_waiting_run();
     let interrupted = fixture.on("b", &["resume", "trial"]).start();
-    interrupted.wait_until_it_says(&format!("its engine is process {} on `a`", engine.pid()));
-    interrupted.wait_until_it_says("first#1.1 running on `a`");
+    interrupted.wait_for_stderr(&format!("its engine is process {} on `a`", engine.pid()));
+    interrupted.wait_for_stderr("first#1.1 running on `a`");
     interrupted.interrupt();
     assert_eq!(interrupted.wait().code, 130);
     let following = fixture.on("b", &["resume", "trial"]).start();
-    following.wait_until_it_says("first#1.1 running on `a`");
+    following.wait_for_stderr("first#1.1 running on `a`");
     gate.open();
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
@@ -51,7 +51,7 @@ fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let fixture = Fixture::new();
     let (engine, agent, mut gate) = fixture.start_waiting_run();
     let following = fixture.on("b", &["resume", "trial"]).start();
-    following.wait_until_it_says("first#1.1 running on `a`");
+    following.wait_for_stderr("first#1.1 running on `a`");
     let expected =
         format!("its engine, process {} on `a`, has lost its lease; continuing here", engine.pid());
     engine.kill();
@@ -91,7 +91,7 @@ fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
 fn a_run_can_be_stopped_from_another_host() {
     let fixture = Fixture::new();
     fixture.test_env.workflow(&["first"]);
-    fixture.test_env.plan(&["first 1 hang"]);
+    fixture.test_env.script_agent(&["first 1 hang"]);
     let engine = fixture.run_on("a", &[]).start();
     fixture.test_env.agent_log().wait_for_start("first#1.1");
     let stopped = fixture.on("b", &["stop", "trial"]).run();
@@ -130,9 +130,9 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
 #[test]
 fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     let fixture = Fixture::new();
-    let mut gate = fixture.test_env.gate("gate");
+    let mut gate = fixture.test_env.barrier("gate");
     fixture.test_env.workflow(&["first", "second"]);
-    fixture.test_env.plan(&["first 1 wait gate"]);
+    fixture.test_env.script_agent(&["first 1 wait gate"]);
     let suspended = fixture.run_on("a", &["--jobs", "1"]).start();
     let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
     suspended.signal(Signal::STOP);
@@ -155,13 +155,13 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
 fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let fixture = Fixture::new();
     fixture.run_and_interrupt(&[]);
-    let mut gate = fixture.test_env.gate("gate");
-    fixture.test_env.plan(&["first * wait gate"]);
+    let mut gate = fixture.test_env.barrier("gate");
+    fixture.test_env.script_agent(&["first * wait gate"]);
     let processes = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
     fixture.test_env.agent_log().wait_for_start("first#1.2");
     let holder = fixture.show_json_on("a")["engine"]["pid"].clone();
     let follower = processes.iter().find(|process| holder != process.pid()).expect("two cannot be one");
-    follower.wait_until_it_says(&format!("its engine is process {holder} on"));
+    follower.wait_for_stderr(&format!("its engine is process {holder} on"));
     gate.open();
     for session in processes.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());

@@ -142,10 +142,10 @@ fn an_unknown_host_a_silent_server_and_a_closed_port_have_different_hints() {
     assert!(stderr.contains("caused by: its host name cannot be resolved\n"), "{stderr}");
     assert!(stderr.contains("hint: check the host name; run `callboard config"), "{stderr}");
     let address = test_env.backend().address().unwrap();
-    test_env.backend().server().hold();
+    test_env.backend().server().suspend();
     let stderr = stderr_of_ls(&address);
     assert!(stderr.contains("hint: check that the server runs and that no firewall blocks it"), "{stderr}");
-    test_env.backend().server().release();
+    test_env.backend().server().resume();
     test_env.backend().server().kill();
     let stderr = stderr_of_ls(&address);
     assert!(

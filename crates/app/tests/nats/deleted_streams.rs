@@ -43,7 +43,7 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
     let test_env = test_env();
     run_to_success(&test_env);
     // The report is too large for one message, so its entry becomes a blob.
-    test_env.plan(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    test_env.script_agent(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
     assert_eq!(test_env.run_named("large").run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
     assert_eq!(test_env.callboard(&cycle).run().code, 0);
@@ -93,8 +93,9 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
 fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * do read -r _ <\"$shared/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
-    let mut gate = test_env.gate("gate");
+    test_env
+        .script_agent(&["a * do read -r _ <\"$shared/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    let mut gate = test_env.barrier("gate");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     delete_stream(&test_env, "OBJ_callboard-blobs");
@@ -135,7 +136,7 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
         recovered.transcript()
     );
     let client = client(&test_env);
-    let entry = harness::wait(async {
+    let entry = harness::block_on(async {
         let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
         let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
         bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
@@ -154,10 +155,10 @@ fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let agent =
         format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", started_file.display(), gate_path(&test_env));
     let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), &agent);
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
     let engine = test_env.callboard(&cycle).start();
-    test_env.wait_for_note("planning");
+    test_env.wait_for_file("planning");
     delete_stream(&test_env, "KV_agent-os-peer-state");
     gate.open();
     let session = engine.wait();
@@ -192,7 +193,7 @@ fn a_new_store_in_the_place_of_another_is_reported() {
     let expected = format!(
         "note: this machine used another store there before (its attempts are in `{}`); check that the server was \
          started with its data directory",
-        test_env.store().display()
+        test_env.store_dir().display()
     );
     assert!(session.stderr.contains(&expected), "{}", session.transcript());
     let session = test_env.callboard(&["ls"]).run();

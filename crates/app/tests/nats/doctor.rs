@@ -24,7 +24,7 @@ fn store_finding(session: &Session, prefix: &str) -> Value {
 fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     let server = Server::start();
     let store = NatsStore::new(NatsSettings { lease: Duration::from_secs(45), ..server.settings() });
-    harness::wait(store.open()).unwrap();
+    harness::block_on(store.open()).unwrap();
     let test_env = test_env_on(server);
     let doctor = || store_finding(&test_env.callboard(&["doctor", "--json"]).run(), "leases last");
     let finding = doctor();
@@ -37,7 +37,7 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     assert_eq!(doctor(), Value::Null);
     test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
     let client = client(&test_env);
-    harness::wait(async {
+    harness::block_on(async {
         let leases = client.get_stream("callboard-leases").await.unwrap();
         let mut config = leases.cached_info().config.clone();
         config.max_age = Duration::from_secs(20);
@@ -85,7 +85,7 @@ fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_d
 #[test]
 fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, _agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
     let session = test_env.callboard(&["doctor", "--json"]).run();
@@ -134,7 +134,7 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
             &format!("{address} has no runs, and this machine used another store there before"),
         );
         assert_eq!(finding["level"], "problem", "{}", session.stdout);
-        let expected = format!("attempts of that store are in {}", test_env.store().display());
+        let expected = format!("attempts of that store are in {}", test_env.store_dir().display());
         assert_eq!(finding["details"][1], expected, "{finding:#}");
     }
     test_env.backend().server().kill();

@@ -40,7 +40,7 @@ async fn fill_bucket_async(client: &Context, lines: &str) {
 }
 
 fn fill_bucket(test_env: &TestEnv, lines: &str) {
-    harness::wait(fill_bucket_async(&client(test_env), lines));
+    harness::block_on(fill_bucket_async(&client(test_env), lines));
 }
 
 async fn put(client: &Context, key: &str, value: String) {
@@ -62,7 +62,7 @@ async fn keys_of(client: &Context) -> BTreeSet<String> {
 }
 
 fn keys(test_env: &TestEnv) -> BTreeSet<String> {
-    harness::wait(keys_of(&client(test_env)))
+    harness::block_on(keys_of(&client(test_env)))
 }
 
 fn import(test_env: &TestEnv, flags: &[&str]) -> testkit::Session {
@@ -92,7 +92,7 @@ fn import_lists_a_bucket_first_then_imports_it_and_keeps_its_old_keys() {
 fn delete_old_deletes_only_the_keys_that_were_imported() {
     let test_env = test_env();
     fill_bucket(&test_env, G1);
-    harness::wait(put(&client(&test_env), "somebody.elses", "1".to_owned()));
+    harness::block_on(put(&client(&test_env), "somebody.elses", "1".to_owned()));
     let imported = import(&test_env, &["--write", "--delete-old"]);
     assert_eq!(imported.code, 0, "{}", imported.transcript());
     let left = keys(&test_env);

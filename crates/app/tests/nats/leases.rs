@@ -14,7 +14,7 @@ use crate::nats::{configure, delete_stream, test_env_on};
 fn test_env_with_short_leases() -> TestEnv {
     let server = Server::start();
     let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
-    harness::wait(async { NatsStore::new(settings).id().await.map(drop) }).unwrap();
+    harness::block_on(async { NatsStore::new(settings).id().await.map(drop) }).unwrap();
     let test_env = test_env_on(server);
     configure(&test_env, "lease = \"1s\"");
     test_env
@@ -37,14 +37,14 @@ fn resume_when_the_lease_expires(test_env: &TestEnv) -> Running<'_> {
 fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let fenced = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
     testkit::wait_until_stopped(fenced.pid());
     let engine = resume_when_the_lease_expires(&test_env);
-    engine.wait_until_it_says("a#1.1 is still running: adopted");
+    engine.wait_for_stderr("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -62,19 +62,19 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
 fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
     testkit::wait_until_stopped(engine.pid());
     // The server sends no event when a lease expires.
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
+    harness::block_on(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
     let watching = test_env.callboard(&["watch", "trial"]).start();
-    watching.wait_until_it_says("it has no engine");
+    watching.wait_for_stderr("it has no engine");
     engine.signal(Signal::CONT);
-    watching.wait_until_it_says(&format!("its engine is process {}", engine.pid()));
+    watching.wait_for_stderr(&format!("its engine is process {}", engine.pid()));
     gate.open();
     assert_eq!(engine.wait().code, 0);
     assert_eq!(watching.wait().code, 0);
@@ -85,14 +85,14 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
 fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     delete_stream(&test_env, "callboard-leases");
     // The next client recreates the stream, and the engine renews its lease in it.
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
-    harness::wait(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
+    harness::block_on(async { while store.engine_holder(&run).await.unwrap().is_none() {} });
     let second = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());

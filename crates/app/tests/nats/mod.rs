@@ -3,13 +3,13 @@
 mod addresses;
 mod deleted_streams;
 mod doctor;
-mod garbage;
 mod import;
-mod large;
 mod leases;
+mod many_steps;
 mod outages;
 mod secrets;
-mod units;
+mod systemd_units;
+mod unknown_messages;
 
 use async_nats::jetstream;
 use store::{NatsSettings, NatsStore};
@@ -28,10 +28,10 @@ fn test_env() -> TestEnv {
 
 /// Starts a cluster of three servers, creates a store with three replicas, and returns the servers and their addresses.
 fn start_cluster_of_three() -> ([Server; 3], String) {
-    let servers = Server::start_three();
+    let servers = Server::start_cluster();
     let addresses = format!("nats://{}", servers.each_ref().map(Server::address).join(","));
     let store = NatsStore::new(NatsSettings { replicas: 3, ..settings(&addresses) });
-    assert_eq!(harness::wait(store.open()).unwrap(), [], "three replicas of everything");
+    assert_eq!(harness::block_on(store.open()).unwrap(), [], "three replicas of everything");
     (servers, addresses)
 }
 
@@ -43,13 +43,13 @@ fn configure(test_env: &TestEnv, settings: &str) {
 /// Connects a client that is not Callboard.
 fn client(test_env: &TestEnv) -> jetstream::Context {
     let address = test_env.backend().address().unwrap();
-    harness::wait(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
+    harness::block_on(async { jetstream::new(async_nats::connect(address).await.unwrap()) })
 }
 
 fn delete_stream(test_env: &TestEnv, stream: &str) {
-    harness::wait(client(test_env).delete_stream(stream)).unwrap();
+    harness::block_on(client(test_env).delete_stream(stream)).unwrap();
 }
 
 fn has_stream(test_env: &TestEnv, stream: &str) -> bool {
-    harness::wait(client(test_env).get_stream(stream)).is_ok()
+    harness::block_on(client(test_env).get_stream(stream)).is_ok()
 }

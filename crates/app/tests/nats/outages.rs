@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use testkit::nats::Server;
-use testkit::{Gate, ProcessHandle, Running, TestEnv, harness, status};
+use testkit::{AgentBarrier, ProcessHandle, Running, TestEnv, harness, status};
 
 use crate::nats::{
     client, configure, delete_stream, has_stream, start_cluster_of_three, test_env, test_env_on,
@@ -13,18 +13,18 @@ use crate::nats::{
 /// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits at the gate.
 pub(crate) fn start_run_up_to_second_step(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["b * wait gate"]);
+    test_env.script_agent(&["b * wait gate"]);
     let engine = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("b#1.1")).expect("at work");
     (engine, agent)
 }
 
 /// Lets the agent end while the store is unreachable.
-fn end_agent_during_outage(test_env: &TestEnv, gate: &mut Gate, agent: &ProcessHandle) {
+fn end_agent_during_outage(test_env: &TestEnv, gate: &mut AgentBarrier, agent: &ProcessHandle) {
     gate.open();
     agent.wait();
-    let attempt = test_env.attempt("trial", "b", "1.1");
-    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    let attempt = test_env.attempt_dir("trial", "b", "1.1");
+    testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
 }
 
 #[track_caller]
@@ -42,7 +42,7 @@ fn expect_each_step_once(test_env: &TestEnv) {
 #[test]
 fn a_server_that_is_killed_and_comes_back_costs_no_step() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
     end_agent_during_outage(&test_env, &mut gate, &agent);
@@ -62,11 +62,11 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
         other => act(&mut others[other - 1]),
     };
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["b * wait gate", "c * wait second"]);
-    let (mut gate, mut second) = (test_env.gate("gate"), test_env.gate("second"));
+    test_env.script_agent(&["b * wait gate", "c * wait second"]);
+    let (mut gate, mut second) = (test_env.barrier("gate"), test_env.barrier("second"));
     let engine = test_env.run(&["--store", &addresses]).start();
     test_env.agent_log().wait_for_start("b#1.1");
-    let journal = harness::wait(client(&test_env).get_stream("callboard-journal")).unwrap();
+    let journal = harness::block_on(client(&test_env).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     on_server(leader, Server::kill);
@@ -76,7 +76,7 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
     on_server((leader + 1) % 3, Server::kill);
     second.open();
     agent.wait();
-    engine.wait_until_it_says("waiting for the NATS server");
+    engine.wait_for_stderr("waiting for the NATS server");
     on_server(leader, Server::restart);
     on_server((leader + 1) % 3, Server::restart);
     let session = engine.wait();
@@ -87,15 +87,15 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
 #[test]
 fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
-    test_env.backend().server().hold();
+    test_env.backend().server().suspend();
     end_agent_during_outage(&test_env, &mut gate, &agent);
     // A command gives up after the answer timeout. The engine reports the outage and retries.
     let listed = test_env.callboard(&["ls"]).run();
     assert_eq!(listed.code, 5, "{}", listed.transcript());
-    engine.wait_until_it_says("waiting for the NATS server");
-    test_env.backend().server().release();
+    engine.wait_for_stderr("waiting for the NATS server");
+    test_env.backend().server().resume();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("answers again, after "), "{}", session.stderr);
@@ -106,7 +106,7 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
 fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_work() {
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
     gate.open();
@@ -134,7 +134,7 @@ fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_wo
 fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     engine.kill();
     engine.wait();
@@ -142,7 +142,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     assert!(!agent.has_ended());
     test_env.backend().server().restart();
     let resumed = test_env.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("b#1.1 is still running: adopted");
+    resumed.wait_for_stderr("b#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -153,9 +153,9 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
 #[test]
 fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
-    test_env.backend().server().hold();
+    test_env.backend().server().suspend();
     // The kernel merges two signals that are pending at once.
     while !engine.ends_within(Duration::from_millis(100)) {
         engine.interrupt();
@@ -164,7 +164,7 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     assert_eq!(session.code, 130, "{}", session.transcript());
     assert!(session.stderr.contains("its store does not answer"), "{}", session.transcript());
     assert!(!agent.has_ended());
-    test_env.backend().server().release();
+    test_env.backend().server().resume();
     gate.open();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -174,7 +174,7 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
 #[test]
 fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, _agent) = start_run_up_to_second_step(&test_env);
     let address = test_env.backend().address().unwrap();
     delete_stream(&test_env, "callboard-journal");
@@ -193,10 +193,10 @@ fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
 #[test]
 fn a_server_that_returns_with_another_store_ends_the_engine() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     let watching = test_env.callboard(&["watch", "trial"]).start();
-    watching.wait_until_it_says("b#1.1");
+    watching.wait_for_stderr("b#1.1");
     test_env.backend().server().kill();
     let old_directory = test_env.backend().server().restart_empty();
     let listed = test_env.callboard(&["ls"]).run();
@@ -221,7 +221,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
     for signal in [Signal::TERM, Signal::INT] {
         let test_env = test_env();
         configure(&test_env, "outages = \"2s\"");
-        let mut gate = test_env.gate("gate");
+        let mut gate = test_env.barrier("gate");
         let (engine, agent) = start_run_up_to_second_step(&test_env);
         test_env.backend().server().kill();
         engine.signal(signal);
@@ -234,7 +234,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         assert!(!agent.has_ended(), "it can be adopted");
         test_env.backend().server().restart();
         let resumed = test_env.callboard(&["resume"]).start();
-        resumed.wait_until_it_says("b#1.1 is still running: adopted");
+        resumed.wait_for_stderr("b#1.1 is still running: adopted");
         gate.open();
         let session = resumed.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());

@@ -44,7 +44,7 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 
 /// Runs a cycle and every command about it, and returns all output.
 fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
-    test_env.plan(&AGENTS);
+    test_env.script_agent(&AGENTS);
     let session = test_env.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let mut output = session.stderr + &session.stdout;
@@ -113,9 +113,10 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     let address = test_env.backend().address().unwrap();
     configure(&test_env, &format!("address = \"{address}\""));
     test_env.workflow(&["a", "b: a"]);
-    test_env
-        .plan(&["a * do env >\"$shared/environment\"; read -r _ <\"$shared/gate\"; hand_in COMPLETED did"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[
+        "a * do env >\"$shared/environment\"; read -r _ <\"$shared/gate\"; hand_in COMPLETED did",
+    ]);
+    let mut gate = test_env.barrier("gate");
     let session = test_env.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.agent_log().wait_for_start("a#1.1");
@@ -140,11 +141,11 @@ fn exported_credentials_reach_agents_that_see_the_whole_environment() {
     let test_env = test_env();
     let address = format!("nats://{}", test_env.backend().server().address());
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * tell"]);
+    test_env.script_agent(&["a * tell"]);
     let run = test_env.run(&["--detach"]).env("CALLBOARD_STORE", address);
     let session = run.env("NATS_USER", "ann").env("NATS_PASSWORD", PASSWORD).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{environment}");
 }

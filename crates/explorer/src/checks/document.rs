@@ -16,7 +16,7 @@ pub(crate) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violati
             return vec![Violation::new("the document keeps its format's rules", error.to_string())];
         }
     };
-    let differences = P::compare(&node.state.run, typed(&node.state.run));
+    let differences = P::document_differences(&node.state.run, typed(&node.state.run));
     differences.into_iter().map(|what| Violation::new("the document agrees with the run", what)).collect()
 }
 

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 use protocol::rules::StepStatus;
 use protocol::run::{
-    Absorbed, Change, Ending, Exit, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus, TurnStatus,
-    absorb, consider, start_queued,
+    Absorbed, Change, Ending, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus, TurnEffect,
+    TurnStatus, absorb, consider, start_queued,
 };
 use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
 use serde_json::Value;
@@ -105,7 +105,7 @@ fn check_live_attempts<P: Explored>(
 /// Checks which attempts may start, and when.
 fn check_starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Vec<Violation>) {
     let Transition { before, after, input, .. } = transition;
-    let must_not_start = after.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let must_not_start = after.machine.deferred().map(|deferred| deferred.must_be_idle).unwrap_or_default();
     for attempt in transition.started() {
         if after.status != RunStatus::Running {
             let what = format!("`{attempt}` starts in a run that is {:?}", after.status);
@@ -199,7 +199,7 @@ fn check_attempt_counts<P: Explored>(transition: &Transition<'_, P>, violations:
         Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
-    if is_exhausted != (exit == Some(Exit::Exhausted)) {
+    if is_exhausted != (exit == Some(TurnEffect::Exhausted)) {
         wrong(format!(
             "after {} failures of {max_attempts} attempts, `{attempt}` ends as {exit:?}",
             active.failures
@@ -380,7 +380,7 @@ fn check_stale_facts<P: Explored>(run: &Run, violations: &mut Vec<Violation>) {
         let earlier_attempt = AttemptNo(attempt_no.0.saturating_sub(1));
         let mut stale = vec![(Turn(turn.0.saturating_sub(1)), attempt_no), (turn, attempt_no.next())];
         stale.extend((attempt_no.0 > 0).then_some((turn, earlier_attempt)));
-        let has_ended = !status.is_some_and(TurnStatus::holds_slot);
+        let has_ended = !status.is_some_and(TurnStatus::has_live_attempt);
         let is_not_backing_off = status != Some(TurnStatus::BackingOff);
         let attempt = |(turn, attempt_no)| AttemptId { step: step.clone(), turn, attempt_no };
         let ended = stale.iter().copied().chain(has_ended.then_some((turn, attempt_no)));

@@ -89,11 +89,11 @@ impl Explored for Peer {
             gate_failure: false,
             memory_updates: Vec::new(),
             copy_edits: Default::default(),
-            others: report_fields(*step, *verdict),
+            extra_fields: report_fields(*step, *verdict),
         }
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Completed => "completed",
             Verdict::Reviewed { success: true } => "success",
@@ -102,7 +102,7 @@ impl Explored for Peer {
         .to_owned()
     }
 
-    fn say_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
+    fn describe_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
         let (open, mark) = match state {
             // The turn shows whether the phase is queued or running.
             State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
@@ -121,7 +121,7 @@ impl Explored for Peer {
         StepNotation { mark, note: String::new() }
     }
 
-    fn say_change(change: &ProtocolChange) -> String {
+    fn describe_change(change: &ProtocolChange) -> String {
         match change {
             ProtocolChange::Activated(phase) => format!("{phase} next"),
             ProtocolChange::ReuseStarted(phase) => format!("{phase} reused"),
@@ -134,7 +134,7 @@ impl Explored for Peer {
         }
     }
 
-    fn say_document(document: &Document) -> Option<String> {
+    fn describe_document(document: &Document) -> Option<String> {
         Some(position(document))
     }
 
@@ -142,7 +142,7 @@ impl Explored for Peer {
         writes::writes(run, document)
     }
 
-    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
         let turn = |phase| run.active_turns.get(&Self::step_id(&phase));
         let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle_status) = match *state {
@@ -178,7 +178,7 @@ impl Explored for Peer {
         differences
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         rules::inspect(definition, transition)
     }
 }

@@ -4,6 +4,6 @@ mod notation;
 mod table;
 mod writes;
 
-pub(super) use notation::{say_changes, say_input, say_run, say_written};
+pub(super) use notation::{describe_changes, describe_input, describe_run, describe_written};
 pub(super) use table::Row;
 pub use writes::DocumentWrites;

@@ -1,7 +1,9 @@
 //! The notation of runs, inputs and changes in tables and counter-examples.
 
 use protocol::Outcome;
-use protocol::run::{ActiveTurn, Change, Ending, Exit, Fact, Request, Run, RunStatus, StopCause, TurnStatus};
+use protocol::run::{
+    ActiveTurn, Change, Ending, Fact, Request, Run, RunStatus, StopCause, TurnEffect, TurnStatus,
+};
 
 use crate::{Explored, Input, from_json, typed};
 
@@ -9,19 +11,19 @@ use crate::{Explored, Input, from_json, typed};
 pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
 -N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: by an interruption";
 
-pub(crate) fn say_run<P: Explored>(run: &Run) -> String {
+pub(crate) fn describe_run<P: Explored>(run: &Run) -> String {
     let machine = typed::<P>(run);
-    let mut text = format!("{:<11}", say_status(run.status));
+    let mut text = format!("{:<11}", describe_status(run.status));
     for step in P::steps(&machine.definition, &machine.state) {
-        let notation = P::say_step(&machine.definition, &machine.state, &step);
+        let notation = P::describe_step(&machine.definition, &machine.state, &step);
         let active = run.active_turns.get(&P::step_id(&step));
-        let mark = active.map_or_else(|| notation.mark.to_owned(), say_turn);
+        let mark = active.map_or_else(|| notation.mark.to_owned(), describe_turn);
         text.push_str(&format!(" {step}{}{mark}", notation.note));
     }
     text
 }
 
-fn say_turn(active: &ActiveTurn) -> String {
+fn describe_turn(active: &ActiveTurn) -> String {
     let mut mark = match active.status {
         TurnStatus::Queued => "○",
         TurnStatus::BackingOff => "z",
@@ -39,7 +41,7 @@ fn say_turn(active: &ActiveTurn) -> String {
     mark
 }
 
-pub(crate) fn say_status(status: RunStatus) -> &'static str {
+pub(crate) fn describe_status(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Running => "running",
         RunStatus::Paused => "paused",
@@ -55,14 +57,14 @@ pub(crate) fn say_status(status: RunStatus) -> &'static str {
     }
 }
 
-pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
+pub(crate) fn describe_input<P: Explored>(input: &Input) -> String {
     match input {
         Input::Fact(Fact::BackoffElapsed { attempt }) => format!("{} back-off elapsed", attempt.step),
         Input::Fact(Fact::Ended { attempt, ending }) => {
             let step = &attempt.step;
             match ending {
                 Ending::Reported(verdict) => {
-                    format!("{step} reports {}", P::say_verdict(&from_json(verdict)))
+                    format!("{step} reports {}", P::describe_verdict(&from_json(verdict)))
                 }
                 Ending::Failed => format!("{step} fails"),
                 Ending::Interrupted => format!("{step} is interrupted"),
@@ -70,7 +72,7 @@ pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
             }
         }
         Input::Fact(Fact::Answered { step, verdict, .. }) => {
-            format!("{step} is answered {}", P::say_verdict(&from_json(verdict)))
+            format!("{step} is answered {}", P::describe_verdict(&from_json(verdict)))
         }
         Input::Deferred => "(deferred)".to_owned(),
         Input::StartQueued => "(slots)".to_owned(),
@@ -88,26 +90,26 @@ pub(crate) fn say_input<P: Explored>(input: &Input) -> String {
     }
 }
 
-pub(crate) fn say_changes<P: Explored>(changes: &[Change<P::Change>]) -> String {
+pub(crate) fn describe_changes<P: Explored>(changes: &[Change<P::Change>]) -> String {
     if changes.is_empty() {
         return "nothing".to_owned();
     }
-    changes.iter().map(say_change::<P>).collect::<Vec<_>>().join(", ")
+    changes.iter().map(describe_change::<P>).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the new position of a document, if a write has changed it.
-pub(crate) fn say_written<P: Explored>(before: &Run, after: &Run) -> String {
+pub(crate) fn describe_written<P: Explored>(before: &Run, after: &Run) -> String {
     let (was, shown) = (&typed::<P>(before).document, &typed::<P>(after).document);
-    match P::say_document(shown).filter(|_| was != shown) {
+    match P::describe_document(shown).filter(|_| was != shown) {
         Some(position) => format!(" ✎ {position}"),
         None => String::new(),
     }
 }
 
-fn say_change<P: Explored>(change: &Change<P::Change>) -> String {
+fn describe_change<P: Explored>(change: &Change<P::Change>) -> String {
     match change {
-        Change::Status { status } => say_status(*status).to_owned(),
-        Change::Protocol { transition } => P::say_change(transition),
+        Change::Status { status } => describe_status(*status).to_owned(),
+        Change::Protocol { transition } => P::describe_change(transition),
         Change::Queued { step, .. } => format!("queue {step}"),
         Change::Waiting { step, .. } => format!("ASK {step}"),
         Change::Answered { step, .. } => format!("{step} is answered"),
@@ -119,11 +121,11 @@ fn say_change<P: Explored>(change: &Change<P::Change>) -> String {
         Change::Ended { attempt, exit, .. } => {
             let step = &attempt.step;
             match exit {
-                Exit::Reported => format!("{step} ends"),
-                Exit::WillRetry { .. } => format!("{step} backs off"),
-                Exit::Interrupted { .. } | Exit::Stopped => format!("{step} keeps its turn"),
-                Exit::Exhausted => format!("{step} is exhausted"),
-                Exit::Released | Exit::Drained => format!("{step} is released"),
+                TurnEffect::Reported => format!("{step} ends"),
+                TurnEffect::WillRetry { .. } => format!("{step} backs off"),
+                TurnEffect::Interrupted { .. } | TurnEffect::Stopped => format!("{step} keeps its turn"),
+                TurnEffect::Exhausted => format!("{step} is exhausted"),
+                TurnEffect::Released | TurnEffect::Drained => format!("{step} is released"),
             }
         }
         Change::Dequeued { step } => format!("dequeue {step}"),

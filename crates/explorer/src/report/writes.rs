@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::notation::say_input;
+use super::notation::describe_input;
 use crate::transition::Node;
 use crate::{Exploration, Explored, Input, typed};
 
@@ -15,11 +15,11 @@ impl DocumentWrites {
     /// Records the positions before and after an input that changed the document.
     pub(crate) fn record<P: Explored>(&mut self, before: &Node, input: &Input, after: &Node) {
         let (before, after) = (typed::<P>(&before.state.run), typed::<P>(&after.state.run));
-        let positions = (P::say_document(&before.document), P::say_document(&after.document));
+        let positions = (P::describe_document(&before.document), P::describe_document(&after.document));
         if let (Some(from), Some(to)) = positions
             && before.document != after.document
         {
-            self.0.insert((from, say_input::<P>(input), to));
+            self.0.insert((from, describe_input::<P>(input), to));
         }
     }
 

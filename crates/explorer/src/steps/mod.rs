@@ -151,7 +151,7 @@ impl Explored for Steps {
             gate_failure: *verdict == Verdict::GateFailed,
             memory_updates: Vec::new(),
             copy_edits: Default::default(),
-            others: serde_json::Map::new(),
+            extra_fields: serde_json::Map::new(),
         }
     }
 
@@ -159,10 +159,10 @@ impl Explored for Steps {
         let mut report = Self::report(definition, step, verdict);
         if let Verdict::Items(count) = verdict {
             let items: Vec<_> = (0..*count).collect();
-            report.others.insert(ITEMS.to_owned(), serde_json::json!(items));
+            report.extra_fields.insert(ITEMS.to_owned(), serde_json::json!(items));
         }
         if state.phase(definition, step) == Phase::When && *verdict == Verdict::Done {
-            report.others.insert(EXISTING.to_owned(), serde_json::json!(["flag"]));
+            report.extra_fields.insert(EXISTING.to_owned(), serde_json::json!(["flag"]));
         }
         if state.phase(definition, step) == Phase::Checks {
             let result = CheckResult {
@@ -176,7 +176,7 @@ impl Explored for Steps {
                 output: "one test failed".to_owned(),
                 log: None,
             };
-            report.others.insert(CHECKS_FIELD.to_owned(), serde_json::json!([result]));
+            report.extra_fields.insert(CHECKS_FIELD.to_owned(), serde_json::json!([result]));
             report.agent = "callboard".to_owned();
         }
         report
@@ -202,7 +202,7 @@ impl Explored for Steps {
         steps.cloned().map(Request::StartAt).collect()
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Done => "done".to_owned(),
             Verdict::GateFailed => "gate failed".to_owned(),
@@ -213,7 +213,7 @@ impl Explored for Steps {
         }
     }
 
-    fn say_step(_: &Definition, state: &State, step: &StepId) -> StepNotation {
+    fn describe_step(_: &Definition, state: &State, step: &StepId) -> StepNotation {
         let mark = if state.skipped.contains(step) {
             "↷"
         } else if state.done.contains(step) {
@@ -243,7 +243,7 @@ impl Explored for Steps {
         StepNotation { mark, note }
     }
 
-    fn say_change(change: &ProtocolChange) -> String {
+    fn describe_change(change: &ProtocolChange) -> String {
         match change {
             ProtocolChange::Done(step) => format!("{step} done"),
             ProtocolChange::Items { step, count } => format!("{step} has {count} items"),
@@ -262,7 +262,7 @@ impl Explored for Steps {
         }
     }
 
-    fn compare(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
         let steps = Steps::steps(definition, state);
         let steps = steps.iter().filter_map(|step| {
             let Some(shown) = document.step(step.as_str()) else {
@@ -281,7 +281,7 @@ impl Explored for Steps {
             });
             let expected = if let Some(status) = items_status {
                 status
-            } else if (active.is_some_and(TurnStatus::holds_slot) && phase != Phase::When)
+            } else if (active.is_some_and(TurnStatus::has_live_attempt) && phase != Phase::When)
                 || (phase == Phase::Answered && !is_over)
             {
                 Status::Running
@@ -304,7 +304,7 @@ impl Explored for Steps {
         steps.collect()
     }
 
-    fn inspect(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         rules::inspect(definition, transition)
     }
 }

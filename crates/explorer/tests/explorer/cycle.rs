@@ -1,7 +1,7 @@
 //! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
 
 use explorer::cycle::{LEGEND, definition, model, test_check};
-use explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkStats, Walks};
+use explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkParams, WalkStats};
 use protocol::cycle::{Cycle, DecisionMode, Definition, MergeMode, Overlap};
 
 use super::generated_files::{expect_file, expect_section};
@@ -41,7 +41,7 @@ fn expect_counts(mark: &str, model: &Model<Cycle>, limits: Limits) {
     let counts = format!(
         "* {}{interruptions}, requests on a path: {}: {} states, {} transitions, {} refused requests\n",
         seen.model,
-        limits.say_requests(),
+        limits.describe_requests(),
         seen.states,
         seen.transitions,
         seen.refusals
@@ -84,7 +84,7 @@ fn a_cycle_of_one_iteration_as_a_table() {
 fn any_order_of_extend_pause_resume_stop_and_interruption_leaves_a_valid_document() {
     let mut ends = [0, 0];
     for (seed, model) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
-        let walks = Walks { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
+        let walks = WalkParams { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
         let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         ends[0] += walked.succeeded;
         ends[1] += walked.failed;

@@ -46,7 +46,7 @@ pub(crate) fn counts<P: Explored>(
     );
     let (mut states, mut transitions, mut refusals) = (0, 0, 0);
     for ((_, limits), seen) in models.iter().zip(explored) {
-        let requests = limits.say_requests();
+        let requests = limits.describe_requests();
         states += seen.states;
         transitions += seen.transitions;
         refusals += seen.refusals;

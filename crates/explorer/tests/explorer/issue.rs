@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 
-use explorer::issue::{definition, say_pending};
-use explorer::{Explored as _, Limits, Model, Slots, WalkStats, Walks};
+use explorer::issue::{definition, describe_pending};
+use explorer::{Explored as _, Limits, Model, Slots, WalkParams, WalkStats};
 use protocol::issue::{
     Closing, Definition, Document, Issue, Pending, Stage, State, Step, TriageMode, Verdict, check,
 };
@@ -15,7 +15,7 @@ use super::generated_files::{expect_file, expect_section};
 
 /// Returns what is wrong with a document, by the rules of its format.
 fn violations(document: &Document) -> Vec<String> {
-    let found = check(&document.shown());
+    let found = check(&document.file_content());
     let all = found.violations.into_iter().chain(found.warnings);
     all.map(|violation| format!("{}: {}", violation.pointer, violation.message)).collect()
 }
@@ -34,7 +34,7 @@ fn strict(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing
 #[test]
 fn every_state_of_issue_keeps_the_rules() {
     let (first, omitted) = (TriageMode::First, TriageMode::Omitted);
-    let (at_once, by_merge) = (Closing::AtOnce, Closing::ByMerge);
+    let (at_once, by_merge) = (Closing::ByRun, Closing::ByMerge);
     let models = [
         (
             strict("three attempts, one question, no retries or interruptions", 3, 1, first, at_once),
@@ -61,7 +61,7 @@ fn every_state_of_issue_keeps_the_rules() {
 /// Returns the first column of the table: the step that works, and what the decision about it depends on.
 fn situation(definition: &Definition, state: &State, step: Step) -> String {
     let asker = state.stage.step().map(|step| step.to_string()).unwrap_or_default();
-    let pending: Vec<_> = state.pending.iter().map(say_pending).collect();
+    let pending: Vec<_> = state.pending.iter().map(describe_pending).collect();
     let detail = match state.pending.is_empty() {
         false => format!(" {} of {asker}", pending.join("+")),
         true if step == Step::Comment && state.stage == Stage::GiveUp => " on the failure".to_owned(),
@@ -80,7 +80,7 @@ fn situation(definition: &Definition, state: &State, step: Step) -> String {
 
 /// Returns the transition table: every decision once.
 fn transitions() -> String {
-    let definition = definition(2, 2, TriageMode::First, Closing::AtOnce);
+    let definition = definition(2, 2, TriageMode::First, Closing::ByRun);
     let mut states = vec![Issue::begin(&definition)];
     let mut rows = Vec::new();
     let mut next = 0;
@@ -91,7 +91,7 @@ fn transitions() -> String {
         let mut events = vec![("has no attempts left".to_owned(), Event::Exhausted { step })];
         let verdicts = Issue::verdicts(&definition, &state, &step).into_iter();
         events.extend(
-            verdicts.map(|verdict| (Issue::say_verdict(&verdict), Event::Reported { step, verdict })),
+            verdicts.map(|verdict| (Issue::describe_verdict(&verdict), Event::Reported { step, verdict })),
         );
         if state.failed.is_some() {
             events = vec![("is retried".to_owned(), Event::Retried { steps: failed })];
@@ -103,12 +103,12 @@ fn transitions() -> String {
             let mut after = state.clone();
             changes.iter().for_each(|change| Issue::apply(&mut after, change));
             let next = match next {
-                Next::Queue(steps) | Next::Requeue(steps) => {
+                Next::Queue(steps) | Next::QueueIdle(steps) => {
                     steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
                 Next::Finish(outcome) | Next::Drain(outcome) => format!("**{outcome:?}**").to_lowercase(),
             };
-            let changes: Vec<_> = changes.iter().map(Issue::say_change).collect();
+            let changes: Vec<_> = changes.iter().map(Issue::describe_change).collect();
             let row = format!(
                 "| {} | {input} | {} | {next} |",
                 situation(&definition, &state, step),
@@ -138,7 +138,7 @@ fn the_table_shows_every_transition() {
 
 /// Returns the edges of the pipeline: from each stage, by each verdict, to the step that is next.
 fn diagram() -> String {
-    let definition = definition(2, 0, TriageMode::First, Closing::AtOnce);
+    let definition = definition(2, 0, TriageMode::First, Closing::ByRun);
     let mut text = "```mermaid\nflowchart LR\n".to_owned();
     let mut state = Issue::begin(&definition);
     let mut stages = vec![state.stage];
@@ -161,7 +161,7 @@ fn diagram() -> String {
                 (_, Some(to)) => to.to_string(),
                 (_, None) => "succeeded".to_owned(),
             };
-            let _ = writeln!(text, "    {step} -- {} --> {to}", Issue::say_verdict(&verdict));
+            let _ = writeln!(text, "    {step} -- {} --> {to}", Issue::describe_verdict(&verdict));
             if after.pending.is_empty() && !stages.contains(&after.stage) {
                 stages.push(after.stage);
             }
@@ -177,8 +177,8 @@ fn the_diagram_shows_the_transition_table() {
 
 #[test]
 fn long_walks_of_issue_keep_the_rules_and_end() {
-    let walks = Walks { seed: 19, count: 12, requests: 4, writes: 0, longest: 1_000 };
-    let model = model("walk", 3, 3, TriageMode::First, Closing::AtOnce);
+    let walks = WalkParams { seed: 19, count: 12, requests: 4, writes: 0, longest: 1_000 };
+    let model = model("walk", 3, 3, TriageMode::First, Closing::ByRun);
     let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded + walked.failed > 6, "the walks should end in different ways: {walked:?}");
 }

@@ -1,7 +1,7 @@
 //! `peer`, explored: every state of new, continued and imported cycles.
 
 use explorer::peer::{LEGEND, continued, cycle, global, imported, model, positions};
-use explorer::{DocumentWrites, Exploration, Limits, Model, WalkStats, Walks};
+use explorer::{DocumentWrites, Exploration, Limits, Model, WalkParams, WalkStats};
 use protocol::peer::{Definition, Peer};
 
 use super::explore_all::{counts, explore_all, totals};
@@ -60,7 +60,7 @@ fn long_walks_with_many_writes_keep_the_rules_and_end() {
         model("new, attempts: 6", cycle(6)),
         model("global, separate starts", global(3)).scheduling_separately(),
     ] {
-        let walks = Walks { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
+        let walks = WalkParams { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
         let walked = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         all.inputs += walked.inputs;
         all.succeeded += walked.succeeded;

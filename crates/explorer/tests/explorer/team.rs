@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use explorer::team::{Plan, definition, model, planned_state};
-use explorer::{Exploration, Explored as _, Interruptions, Limits, Model, Slots, Walks};
+use explorer::{Exploration, Explored as _, Interruptions, Limits, Model, Slots, WalkParams};
 use protocol::team::{
-    Blocked, Choice, DeveloperVerdict, Hold, Limit, MergeVerdict, QaVerdict, Reason, Role, Stage, State,
-    Step, Team, TechLeadVerdict, Verdict,
+    Blocked, Choice, DecisionReason, DevelopReason, DeveloperVerdict, GroupProgress, MergeVerdict, QaVerdict,
+    Role, Stage, State, Step, Team, TechLeadVerdict, Verdict,
 };
 use protocol::{Event, Protocol as _};
 
@@ -66,16 +66,16 @@ fn every_state_of_a_group_after_another_keeps_the_rules() {
 
 #[test]
 fn long_walks_keep_the_rules_and_end() {
-    let walks = Walks { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
+    let walks = WalkParams { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
     let walked = model(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
 }
 
 const STAGES: [Stage; 11] = [
-    Stage::Develop(Reason::New),
-    Stage::Develop(Reason::QaFailed),
-    Stage::Develop(Reason::ChangesRequested),
-    Stage::Develop(Reason::Unblocked),
+    Stage::Develop(DevelopReason::New),
+    Stage::Develop(DevelopReason::QaFailed),
+    Stage::Develop(DevelopReason::ChangesRequested),
+    Stage::Develop(DevelopReason::Unblocked),
     Stage::Test,
     Stage::Review,
     Stage::Unblock(Blocked::Developer),
@@ -112,7 +112,7 @@ fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
             Verdict::Merge(_) => Role::Merge,
             _ => Role::Decision,
         };
-        (role, Team::say_verdict(&verdict), Event::Reported { step: step(role), verdict })
+        (role, Team::describe_verdict(&verdict), Event::Reported { step: step(role), verdict })
     });
     let roles = [Role::Developer, Role::Qa, Role::TechLead, Role::Merge];
     let exhausted =
@@ -125,12 +125,12 @@ fn shown(state: &State, started: bool) -> String {
     let group = state.groups.values().next().expect("there is a group");
     let status = group.stage.status(started);
     match group.hold {
-        Hold::Open => status.to_owned(),
-        Hold::Asks(limit) => format!("{status}, asks ({limit:?})"),
-        Hold::Splitting => format!("{status}, splitting"),
-        Hold::Skipped => format!("{status}, closed: skipped"),
-        Hold::Split => format!("{status}, closed: split"),
-        Hold::Failed(_) => format!("{status}, closed: failed"),
+        GroupProgress::Open => status.to_owned(),
+        GroupProgress::Asks(limit) => format!("{status}, asks ({limit:?})"),
+        GroupProgress::Splitting => format!("{status}, splitting"),
+        GroupProgress::Skipped => format!("{status}, closed: skipped"),
+        GroupProgress::Split => format!("{status}, closed: split"),
+        GroupProgress::Failed(_) => format!("{status}, closed: failed"),
     }
 }
 
@@ -145,12 +145,12 @@ fn transitions() -> (Vec<[String; 4]>, usize) {
             let group = state.groups.values_mut().next().expect("there is a group");
             group.stage = stage;
             if role == Role::Decision {
-                group.hold = Hold::Asks(Limit::Developer);
+                group.hold = GroupProgress::Asks(DecisionReason::Developer);
             }
             let before = shown(&state, role != Role::Decision);
             // Only the role whose turn it is can have no attempts left.
             let is_current_step = Team::decide(&definition, &state, Event::Opened).next
-                == protocol::Next::Requeue(vec![step_of(&event)]);
+                == protocol::Next::QueueIdle(vec![step_of(&event)]);
             let decided = Team::decide(&definition, &state, event);
             decided.changes.iter().for_each(|change| Team::apply(&mut state, change));
             if decided.changes.is_empty() || !is_current_step {

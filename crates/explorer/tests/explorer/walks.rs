@@ -1,6 +1,6 @@
 //! Random walks with a fixed seed, for workflows with too many states.
 
-use explorer::{Slots, WalkStats, Walks};
+use explorer::{Slots, WalkParams, WalkStats};
 
 use super::{POLICIES, model, shapes};
 
@@ -10,7 +10,7 @@ fn long_walks_through_larger_workflows_keep_the_rules_and_end() {
     for shape in [&shapes::SIX, &shapes::WIDE, &shapes::DEEP] {
         for policy in POLICIES {
             for slots in [Slots::One, Slots::All] {
-                let walks = Walks { seed: 7, count: 12, requests: 6, writes: 0, longest: 1_000 };
+                let walks = WalkParams { seed: 7, count: 12, requests: 6, writes: 0, longest: 1_000 };
                 let walked =
                     model(shape, policy, slots).walk(walks).unwrap_or_else(|found| panic!("{found}"));
                 all.inputs += walked.inputs;

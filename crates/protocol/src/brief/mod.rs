@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StepId;
 use crate::checks::CheckSpec;
-use crate::report::{Form, Report};
+use crate::report::{Report, ReportForm};
 
 /// Shown as the agent of steps that the engine performs itself.
 pub const ENGINE: &str = "callboard";
@@ -33,7 +33,7 @@ pub struct Brief {
     pub last_error: Option<String>,
     /// What the report must contain.
     #[serde(skip)]
-    pub form: Form,
+    pub form: ReportForm,
     /// Where the document of the run is stored, if agents may read and write it directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateLocation>,
@@ -97,7 +97,7 @@ impl Brief {
             counted_attempt: 1,
             max_attempts,
             last_error: None,
-            form: Form::Plain,
+            form: ReportForm::Plain,
             state: None,
             upstream: Vec::new(),
             answers: Vec::new(),

@@ -35,9 +35,9 @@ impl Location {
 
 /// The violations found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(pub(crate) Vec<Violation>);
+pub(crate) struct ViolationCollector(pub(crate) Vec<Violation>);
 
-impl Findings {
+impl ViolationCollector {
     pub(crate) fn add(
         &mut self,
         rule: &'static str,

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Violation, entry, kind, member, shortened};
-use crate::Stamp;
+use crate::Timestamp;
 
 /// The schema of one level of a schema, without its inner schemas: the keywords that [`violations`] checks, and
 /// annotations, which it ignores. `format` is checked where it is `date-time`.
@@ -82,7 +82,7 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
         add("word", format!("it is {}", shortened(value)), format!("use one of {}", words.join(", ")));
     }
     let is_time = schema["format"] == "date-time";
-    if let Some(text) = value.as_str().filter(|text| is_time && text.parse::<Stamp>().is_err()) {
+    if let Some(text) = value.as_str().filter(|text| is_time && text.parse::<Timestamp>().is_err()) {
         add("time", format!("`{text}` is not a time"), "write it as 2025-01-06T10:00:00Z".to_owned());
     }
     if let Some((size, [least, most], what)) = size(value) {

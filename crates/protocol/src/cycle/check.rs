@@ -9,7 +9,7 @@ use super::document::{
     AgentStatus, BlockerStatus, CycleState, DecisionStatus, Effort, FeedbackKind, FileAction, Phase, Status,
     TaskStatus,
 };
-use crate::check::{Findings, Location, Violation, kind, shortened};
+use crate::check::{Location, Violation, ViolationCollector, kind, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
 /// The files that `callboard check` knows.
@@ -36,7 +36,7 @@ fn check_file(value: &Value) -> CheckedFile {
 
 /// Returns the rules that the document violates. A missing field is no violation: examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
-    let mut findings = Findings::default();
+    let mut findings = ViolationCollector::default();
     let root = Location::document();
     if !document.is_object() {
         findings.wrong_type(&root, document, "an object", "start from the file of a new cycle");
@@ -70,7 +70,7 @@ pub fn check(document: &Value) -> Vec<Violation> {
 }
 
 struct Rules {
-    findings: Findings,
+    findings: ViolationCollector,
 }
 
 impl Rules {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::definition::{DecisionMode, Definition, MergeMode};
-use super::state::{Finding, ItemStatus, Stage, State, TaskStatus};
+use super::state::{Finding, ItemStatus, Stage, State, TaskProgress};
 use super::step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Role, Step, Verdict};
 use crate::StepId;
 use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal};
@@ -41,7 +41,7 @@ pub enum Change {
         stage: Stage,
     },
     /// A step that runs in parallel with a phase has ended: `ep.explore` or `vas.baseline`.
-    AsideDone {
+    OverlapStepEnded {
         step: Step,
     },
     /// The step is asked again in this iteration, after an answer.
@@ -184,7 +184,7 @@ impl<'a> Draft<'a> {
         if is_busy || is_blocked || !self.state.ready_tasks(self.definition).is_empty() {
             return;
         }
-        let is_complete = self.state.tasks.values().all(|task| task.status == TaskStatus::Merged);
+        let is_complete = self.state.tasks.values().all(|task| task.status == TaskProgress::Merged);
         self.add_finding(Finding::IncompletePlan, Problems::some_if(!is_complete));
         self.end_coding();
     }
@@ -205,7 +205,7 @@ impl<'a> Draft<'a> {
         let next = if self.state.end.is_some() {
             Next::Finish(Outcome::Failed)
         } else if self.state.stage != Stage::Complete {
-            Next::Requeue(self.state.frontier(self.definition))
+            Next::QueueIdle(self.state.frontier(self.definition))
         } else if self.state.has_problems() {
             Next::Finish(Outcome::Incomplete)
         } else {
@@ -226,7 +226,7 @@ pub(super) fn decide(
         Event::Opened => {}
         Event::Reported { step, verdict } => reported(&mut draft, step, verdict),
         Event::Exhausted { step: step @ (Step::Explore | Step::Baseline) } => {
-            draft.apply(Change::AsideDone { step });
+            draft.apply(Change::OverlapStepEnded { step });
         }
         Event::Exhausted { step } => draft.apply(Change::Failed { step }),
         Event::Retried { .. } => draft.apply(Change::Reopened),
@@ -251,9 +251,9 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
         }
         (step, Verdict::Explored { raised }) => {
             draft.raise(raised);
-            draft.apply(Change::AsideDone { step });
+            draft.apply(Change::OverlapStepEnded { step });
         }
-        (step, Verdict::Measured) => draft.apply(Change::AsideDone { step }),
+        (step, Verdict::Measured) => draft.apply(Change::OverlapStepEnded { step }),
         (step @ Step::Phase(role), Verdict::Planned { tasks, completeness, raised }) => {
             let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
@@ -343,7 +343,7 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
             return None;
         }
     }
-    Some(Deferred { quiet: std::collections::BTreeSet::new(), then: draft.into_move() })
+    Some(Deferred { must_be_idle: std::collections::BTreeSet::new(), transition: draft.into_move() })
 }
 
 /// Closes the iteration, then opens the next one, fast-forwards or completes the cycle.
@@ -399,7 +399,7 @@ pub(super) fn consider(
         draft.open_iteration();
         return Ok(draft.into_move());
     }
-    Ok(Move { changes: draft.changes, next: Next::Requeue(Vec::new()) })
+    Ok(Move { changes: draft.changes, next: Next::QueueIdle(Vec::new()) })
 }
 
 /// Returns the move after a stop, which ends the cycle as failed.

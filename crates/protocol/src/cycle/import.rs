@@ -20,7 +20,7 @@ use crate::check::artifact_path_problem;
 use crate::rules::{ImportRefusal, Move};
 
 /// The key of a document to import that has the files under `.progress/`, by path. The master file never has it.
-pub const FOUND_FILES: &str = "found_files";
+pub const PROGRESS_FILES_KEY: &str = "found_files";
 
 /// The most iterations of an imported document. Each becomes a change, so an absurd number would exhaust the memory.
 const MAX_ITERATIONS: u32 = 10_000;
@@ -152,7 +152,7 @@ pub(super) fn replace_state(document: &mut Document, found: &Value) {
     // Drops the files that the changes of the import have written.
     document.files.clear();
     document.logs.clear();
-    if let Some(Value::Object(found)) = state.unknown.shift_remove(FOUND_FILES) {
+    if let Some(Value::Object(found)) = state.unknown.shift_remove(PROGRESS_FILES_KEY) {
         copy_files(document, found);
     }
     document.state = state;

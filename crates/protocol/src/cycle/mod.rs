@@ -30,11 +30,11 @@ pub use definition::{
     DEFAULT_MAX_ITERATIONS, DEFAULT_UTC_OFFSET, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap,
 };
 pub use document::{AgentStatus, CycleState, Document, Phase, Status, StepRecordStatus, fold, times};
-pub use import::FOUND_FILES;
+pub use import::PROGRESS_FILES_KEY;
 pub use layout::DIRECTORY;
 pub use rebuild::{Rebuilt, rebuild};
 pub use report::{PhaseResult, phase_result};
-pub use state::{End, Finding, ItemState, ItemStatus, Stage, State, Task, TaskStatus};
+pub use state::{FailureCause, Finding, ItemState, ItemStatus, Stage, State, Task, TaskProgress};
 pub use step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Role, Step, Verdict};
 
 use crate::brief::Brief;
@@ -46,7 +46,7 @@ use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError,
     RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// The protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Cycle {}
 
 impl Protocol for Cycle {
     const NAME: &'static str = "cycle";
-    const GUARDS_VIEW: bool = true;
+    const RESTORES_VIEW: bool = true;
     const REFUSES_REPEATS: bool = true;
 
     type Definition = Definition;
@@ -95,8 +95,8 @@ impl Protocol for Cycle {
         state.apply(change);
     }
 
-    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
-        state.admits(change)
+    fn can_apply(_: &Definition, state: &State, change: &Change) -> bool {
+        state.can_apply(change)
     }
 
     fn steps(definition: &Definition, state: &State) -> Vec<Step> {
@@ -225,7 +225,7 @@ impl Protocol for Cycle {
         import::import(definition, document)
     }
 
-    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
         Document::open(definition, location, at)
     }
 

@@ -12,7 +12,7 @@ use crate::present::{FileFormat, Grid, GridRow, Line, Present, StatusKind, StepS
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::{Never, StepStatus};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// Returns the name of a step's agent.
 pub(super) fn agent(step: &Step) -> &'static str {
@@ -27,9 +27,9 @@ pub(super) fn agent(step: &Step) -> &'static str {
 
 impl Present for Cycle {
     const STEP: (&'static str, &'static str) = ("phase", "phases");
-    const STEPS_AT: &'static str = "agents";
-    const OPENED_BY: &'static str = "callboard cycle";
-    const OPENED_WITH: &'static str = "task";
+    const STEPS_KEY: &'static str = "agents";
+    const START_COMMAND: &'static str = "callboard cycle";
+    const START_ARGUMENT: &'static str = "task";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = brief::TEMPLATES;
@@ -86,7 +86,7 @@ impl Present for Cycle {
         lines
     }
 
-    fn created_at(document: &Document) -> Stamp {
+    fn created_at(document: &Document) -> Timestamp {
         document.engine.created_at
     }
 
@@ -229,7 +229,7 @@ impl Present for Cycle {
             Change::Answered { by: AnsweredBy::Person, .. }
             | Change::Implemented { .. }
             | Change::PhaseDone { .. }
-            | Change::AsideDone { .. }
+            | Change::OverlapStepEnded { .. }
             | Change::Repeated { .. }
             | Change::TasksPlanned { .. }
             | Change::TaskAsked { .. }
@@ -265,7 +265,7 @@ impl Present for Cycle {
             | Change::Answered { .. }
             | Change::Implemented { .. }
             | Change::PhaseDone { .. }
-            | Change::AsideDone { .. }
+            | Change::OverlapStepEnded { .. }
             | Change::Repeated { .. }
             | Change::TasksPlanned { .. }
             | Change::TaskAsked { .. }
@@ -293,7 +293,7 @@ impl Present for Cycle {
     fn concerns(change: &Change, step: &StepId) -> bool {
         let Some(target) = Step::parse(step) else { return false };
         match change {
-            Change::AsideDone { step } | Change::Repeated { step } | Change::Failed { step } => {
+            Change::OverlapStepEnded { step } | Change::Repeated { step } | Change::Failed { step } => {
                 *step == target
             }
             Change::Raised { item, .. } | Change::Answered { item, .. } | Change::Implemented { item } => {

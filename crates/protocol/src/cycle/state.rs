@@ -37,7 +37,7 @@ pub struct State {
     pub has_bugs: bool,
     /// Extensions that wait for an iteration.
     pub extensions: u32,
-    pub end: Option<End>,
+    pub end: Option<FailureCause>,
 }
 
 /// The phase that is worked on.
@@ -77,7 +77,7 @@ pub enum Finding {
 /// A task of the plan that is coded in a step of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Task {
-    pub status: TaskStatus,
+    pub status: TaskProgress,
     pub depends_on: Vec<StepId>,
     pub conflicts_with: Vec<StepId>,
     /// How often its merge has failed.
@@ -86,7 +86,7 @@ pub struct Task {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
+pub enum TaskProgress {
     Open,
     /// Its step is in a turn.
     Asked,
@@ -101,7 +101,7 @@ pub enum TaskStatus {
     Blocked,
 }
 
-impl TaskStatus {
+impl TaskProgress {
     /// Returns whether its step or its merge is in a turn.
     pub(super) fn is_busy(self) -> bool {
         match self {
@@ -129,7 +129,7 @@ pub enum ItemStatus {
 /// Why the cycle has failed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum FailureCause {
     /// The step has no attempts left.
     Failed(Step),
     /// A user stopped it.
@@ -200,11 +200,12 @@ impl State {
             Stage::Cd if is_outstanding(Step::Baseline) => steps.push(Step::Baseline),
             Stage::Cd if self.tasks.is_empty() => steps.extend(phase(Role::Cd)),
             Stage::Cd => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
-                TaskStatus::Asked => Some(Step::Task(id.clone())),
-                TaskStatus::Coded | TaskStatus::PartlyCoded => Some(Step::Merge(id.clone())),
-                TaskStatus::Open | TaskStatus::Merged | TaskStatus::PartlyMerged | TaskStatus::Blocked => {
-                    None
-                }
+                TaskProgress::Asked => Some(Step::Task(id.clone())),
+                TaskProgress::Coded | TaskProgress::PartlyCoded => Some(Step::Merge(id.clone())),
+                TaskProgress::Open
+                | TaskProgress::Merged
+                | TaskProgress::PartlyMerged
+                | TaskProgress::Blocked => None,
             })),
             Stage::Test => steps.push(Step::Test),
             Stage::Vas => steps.extend(phase(Role::Vas)),
@@ -227,8 +228,8 @@ impl State {
         let mut ready = Vec::new();
         for (id, task) in &self.tasks {
             let is_merged =
-                |id: &StepId| self.tasks.get(id).is_none_or(|task| task.status == TaskStatus::Merged);
-            let is_ready = task.status == TaskStatus::Open
+                |id: &StepId| self.tasks.get(id).is_none_or(|task| task.status == TaskProgress::Merged);
+            let is_ready = task.status == TaskProgress::Open
                 && task.depends_on.iter().all(is_merged)
                 && !task.conflicts_with.iter().any(|other| busy.contains(other));
             if is_ready && busy.len() < definition.parallel as usize {
@@ -243,8 +244,8 @@ impl State {
     /// turn. A retry of it continues every stopped step.
     pub(super) fn failed_step(&self, definition: &Definition) -> Option<Step> {
         match self.end.as_ref()? {
-            End::Failed(step) => Some(step.clone()),
-            End::Stopped => {
+            FailureCause::Failed(step) => Some(step.clone()),
+            FailureCause::Stopped => {
                 let resumed = Self { end: None, ..self.clone() };
                 let mut frontier = resumed.frontier(definition).into_iter();
                 let first = frontier.find(|step| !matches!(step, Step::Answer(_)));
@@ -293,20 +294,20 @@ impl State {
             Step::FastForward => self.stage == Stage::Complete,
             Step::Explore | Step::Baseline => self.overlap_ended.contains(step),
             Step::Task(id) => {
-                let task = self.tasks.get(id).map_or(TaskStatus::Open, |task| task.status);
-                task != TaskStatus::Open && task != TaskStatus::Asked
+                let task = self.tasks.get(id).map_or(TaskProgress::Open, |task| task.status);
+                task != TaskProgress::Open && task != TaskProgress::Asked
             }
             Step::Merge(id) => self
                 .tasks
                 .get(id)
-                .is_some_and(|task| !task.status.is_busy() && task.status != TaskStatus::Open),
+                .is_some_and(|task| !task.status.is_busy() && task.status != TaskProgress::Open),
             Step::Answer(item) => self.items.get(item).is_none_or(|item| item.status == ItemStatus::Answered),
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }
 
     /// Returns whether `change` can be applied to this state.
-    pub(super) fn admits(&self, change: &Change) -> bool {
+    pub(super) fn can_apply(&self, change: &Change) -> bool {
         match change {
             Change::IterationOpened { number, .. } => *number == self.iteration + 1,
             Change::Raised { item, .. } => match item {
@@ -321,7 +322,7 @@ impl State {
             Change::LimitRaised { .. }
             | Change::Extended
             | Change::PhaseDone { .. }
-            | Change::AsideDone { .. }
+            | Change::OverlapStepEnded { .. }
             | Change::Repeated { .. }
             | Change::TasksPlanned { .. }
             | Change::Tested
@@ -367,29 +368,35 @@ impl State {
                 self.items.remove(item);
             }
             Change::PhaseDone { stage } => self.stage = *stage,
-            Change::AsideDone { step } => {
+            Change::OverlapStepEnded { step } => {
                 self.overlap_ended.insert(step.clone());
             }
             Change::Repeated { step } => {
                 self.repeated.insert(step.clone());
                 if let Step::Task(task) = step {
-                    self.set_task(task, TaskStatus::Open);
+                    self.set_task(task, TaskProgress::Open);
                 }
             }
             Change::TasksPlanned { tasks } => self.tasks = tasks.iter().map(new_task).collect(),
-            Change::TaskAsked { task } => self.set_task(task, TaskStatus::Asked),
-            Change::TaskCoded { task, complete: true } => self.set_task(task, TaskStatus::Coded),
-            Change::TaskCoded { task, complete: false } => self.set_task(task, TaskStatus::PartlyCoded),
+            Change::TaskAsked { task } => self.set_task(task, TaskProgress::Asked),
+            Change::TaskCoded { task, complete: true } => self.set_task(task, TaskProgress::Coded),
+            Change::TaskCoded { task, complete: false } => self.set_task(task, TaskProgress::PartlyCoded),
             Change::TaskMerged { task } => {
                 let is_partial =
-                    self.tasks.get(task).is_some_and(|task| task.status == TaskStatus::PartlyCoded);
-                self.set_task(task, if is_partial { TaskStatus::PartlyMerged } else { TaskStatus::Merged });
+                    self.tasks.get(task).is_some_and(|task| task.status == TaskProgress::PartlyCoded);
+                self.set_task(
+                    task,
+                    if is_partial { TaskProgress::PartlyMerged } else { TaskProgress::Merged },
+                );
             }
             Change::TaskRejected { task } => {
                 if let Some(task) = self.tasks.get_mut(task) {
                     task.conflicts += 1;
-                    task.status =
-                        if task.conflicts > MAX_CONFLICTS { TaskStatus::Blocked } else { TaskStatus::Open };
+                    task.status = if task.conflicts > MAX_CONFLICTS {
+                        TaskProgress::Blocked
+                    } else {
+                        TaskProgress::Open
+                    };
                 }
             }
             Change::Tested => self.stage = Stage::Vas,
@@ -399,13 +406,13 @@ impl State {
             Change::IterationClosed { .. } => {}
             Change::FastForwarding => self.stage = Stage::FastForward,
             Change::Completed => self.stage = Stage::Complete,
-            Change::Failed { step } => self.end = Some(End::Failed(step.clone())),
-            Change::Stopped => self.end = Some(End::Stopped),
+            Change::Failed { step } => self.end = Some(FailureCause::Failed(step.clone())),
+            Change::Stopped => self.end = Some(FailureCause::Stopped),
             Change::Reopened => self.end = None,
         }
     }
 
-    fn set_task(&mut self, task: &StepId, status: TaskStatus) {
+    fn set_task(&mut self, task: &StepId, status: TaskProgress) {
         if let Some(task) = self.tasks.get_mut(task) {
             task.status = status;
         }
@@ -415,7 +422,7 @@ impl State {
 /// Returns the state of a task that was just planned.
 fn new_task(PlannedTask { id, depends_on, conflicts_with }: &PlannedTask) -> (StepId, Task) {
     let task = Task {
-        status: TaskStatus::Open,
+        status: TaskProgress::Open,
         depends_on: depends_on.clone(),
         conflicts_with: conflicts_with.clone(),
         conflicts: 0,

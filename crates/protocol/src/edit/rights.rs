@@ -67,7 +67,7 @@ impl Rights {
     /// Reduces the edit of a private copy in a report to what these rights allow. The edit is removed from the report
     /// if nothing of it is allowed, or if the copy was deleted or cannot be read as JSON. Returns a sentence for each
     /// refused change.
-    pub fn restrict(&self, report: &mut Report, path: &str, document: &Value) -> Vec<String> {
+    pub fn remove_unauthorized(&self, report: &mut Report, path: &str, document: &Value) -> Vec<String> {
         let named = |what: String| format!("`{path}`: {what}");
         let Some(edit) = report.copy_edits.remove(path) else { return Vec::new() };
         match edit {

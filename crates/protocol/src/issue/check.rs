@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::document::Document;
-use crate::check::{Findings, Location, Violation};
+use crate::check::{Location, Violation, ViolationCollector};
 use crate::present::CheckedFile;
 
 /// The fields with a closed set of values: section, field, values.
@@ -23,7 +23,7 @@ const ENUM_FIELDS: [(&str, &str, &[&str]); 7] = [
 
 /// Checks a document, whole or partial.
 pub fn check(value: &Value) -> CheckedFile {
-    let (mut violations, mut warnings) = (Findings::default(), Findings::default());
+    let (mut violations, mut warnings) = (ViolationCollector::default(), ViolationCollector::default());
     let document = Location::document();
     if !value.is_object() {
         violations.wrong_type(&document, value, "an object", "write a JSON object");
@@ -38,7 +38,7 @@ pub fn check(value: &Value) -> CheckedFile {
     CheckedFile { violations: violations.0, warnings: warnings.0, summary }
 }
 
-fn check_enums(value: &Value, violations: &mut Findings, warnings: &mut Findings) {
+fn check_enums(value: &Value, violations: &mut ViolationCollector, warnings: &mut ViolationCollector) {
     let document = Location::document();
     for (section, field, values) in ENUM_FIELDS {
         check_enum(
@@ -62,8 +62,8 @@ fn check_enum(
     at: &Location,
     value: &Value,
     values: &[&str],
-    violations: &mut Findings,
-    warnings: &mut Findings,
+    violations: &mut ViolationCollector,
+    warnings: &mut ViolationCollector,
 ) {
     match value {
         Value::String(word) if values.contains(&word.as_str()) => {}
@@ -84,7 +84,7 @@ fn check_enum(
 }
 
 /// Checks rules about several fields.
-fn check_relations(value: &Value, violations: &mut Findings) {
+fn check_relations(value: &Value, violations: &mut ViolationCollector) {
     let pipeline = Location::document().field("pipeline");
     let number = |field: &str| value["pipeline"][field].as_u64();
     if let Some(attempt) = number("attempt") {
@@ -140,5 +140,5 @@ pub(super) fn is_issue_state(name: &str, value: &Value) -> bool {
 
 /// Returns what is wrong with a stored document.
 pub(super) fn violations(document: &Document) -> Vec<Violation> {
-    check(&document.shown()).violations
+    check(&document.file_content()).violations
 }

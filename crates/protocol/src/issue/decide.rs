@@ -25,7 +25,7 @@ pub struct State {
     pub pending: Vec<Pending>,
     /// Whether the first of `pending` was posted on the issue.
     pub posted: bool,
-    pub failed: Option<Cause>,
+    pub failed: Option<FailureCause>,
     /// The steps outside the pipeline that were needed so far: answers of agents and persons.
     pub appeared: BTreeSet<Step>,
 }
@@ -54,7 +54,7 @@ pub enum Stage {
 /// Why a run has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum FailureCause {
     /// The step has no attempts left.
     Step,
     /// The pipeline has no attempts left.
@@ -81,9 +81,9 @@ pub enum Change {
     LoopedBack,
     /// The pipeline has no attempts left.
     GaveUp,
-    Failed(Cause),
+    Failed(FailureCause),
     /// A user retries a run that failed for this reason.
-    Retried(Cause),
+    Retried(FailureCause),
     Imported(State),
 }
 
@@ -136,7 +136,7 @@ impl State {
     pub(super) fn steps(&self, definition: &Definition) -> Vec<Step> {
         let is_part = |step: &Step| match step {
             Step::Triage => definition.triage == TriageMode::First,
-            Step::Close => definition.closing == Closing::AtOnce,
+            Step::Close => definition.closing == Closing::ByRun,
             Step::Analyst
             | Step::Writer
             | Step::Diff
@@ -183,12 +183,12 @@ impl State {
     /// Returns the step that `retry` runs again.
     pub(super) fn failed_step(&self) -> Option<Step> {
         match self.failed? {
-            Cause::Pipeline => Some(Step::Writer),
-            Cause::Step | Cause::Stopped | Cause::Refused => self.current(),
+            FailureCause::Pipeline => Some(Step::Writer),
+            FailureCause::Step | FailureCause::Stopped | FailureCause::Refused => self.current(),
         }
     }
 
-    pub(super) fn admits(&self, change: &Change) -> bool {
+    pub(super) fn can_apply(&self, change: &Change) -> bool {
         match change {
             Change::Posted | Change::Settled | Change::Rerouted => !self.pending.is_empty(),
             Change::Asked(pending) => !pending.is_empty(),
@@ -221,7 +221,7 @@ impl State {
             Change::GaveUp => (self.stage, self.asked) = (Stage::GiveUp, 0),
             Change::Failed(cause) => self.failed = Some(*cause),
             Change::Retried(cause) => {
-                if *cause == Cause::Pipeline {
+                if *cause == FailureCause::Pipeline {
                     (self.stage, self.asked, self.attempt) = (Stage::Writer, 0, 1);
                 }
                 self.failed = None;
@@ -247,7 +247,7 @@ pub(super) fn decide(
             let changes: Vec<_> = state.failed.map(Change::Retried).into_iter().collect();
             let mut after = state.clone();
             changes.iter().for_each(|change| after.apply(change));
-            Move { changes, next: Next::Requeue(after.current().into_iter().collect()) }
+            Move { changes, next: Next::QueueIdle(after.current().into_iter().collect()) }
         }
         // The run layer refuses to skip.
         Event::Skipped { .. } => Move { changes: Vec::new(), next: Next::Queue(Vec::new()) },
@@ -259,14 +259,14 @@ fn reported(definition: &Definition, state: &State, step: Step, verdict: Verdict
     match verdict {
         Verdict::Asks(pending) => advance(state, vec![Change::Asked(pending)]),
         Verdict::Answered => answered(state),
-        Verdict::Refused => fail(Cause::Refused),
+        Verdict::Refused => fail(FailureCause::Refused),
         Verdict::Proceed => enter(Stage::Analyst),
         Verdict::Analysed => enter(Stage::Writer),
         Verdict::Written => enter(Stage::Diff),
         Verdict::Changed => enter(Stage::Build),
         Verdict::BuildPassed => enter(Stage::Reviewer),
         Verdict::Approved => enter(Stage::Commit),
-        Verdict::EmptyChange | Verdict::UnfitChange | Verdict::BuildFailed | Verdict::Rejected => {
+        Verdict::EmptyChange | Verdict::DisallowedChange | Verdict::BuildFailed | Verdict::Rejected => {
             let is_last = state.attempt >= definition.pipeline_attempts.get();
             advance(state, vec![if is_last { Change::GaveUp } else { Change::LoopedBack }])
         }
@@ -285,7 +285,7 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         Stage::Commit => enter(Stage::Push),
         Stage::Push => enter(Stage::PullRequest),
         Stage::PullRequest => enter(Stage::Announce),
-        Stage::Announce if definition.closing == Closing::AtOnce => enter(Stage::Close),
+        Stage::Announce if definition.closing == Closing::ByRun => enter(Stage::Close),
         // The run was stopped in the meantime: a retry performs the last effect again.
         Stage::Announce | Stage::Close | Stage::GiveUp if state.failed.is_some() => {
             advance(state, Vec::new())
@@ -293,7 +293,7 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         Stage::Announce | Stage::Close => {
             Move { changes: vec![Change::Entered(Stage::Done)], next: Next::Finish(Outcome::Succeeded) }
         }
-        Stage::GiveUp => fail(Cause::Pipeline),
+        Stage::GiveUp => fail(FailureCause::Pipeline),
         Stage::Triage
         | Stage::Analyst
         | Stage::Writer
@@ -321,7 +321,7 @@ fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
         Step::Answer(_) => advance(state, vec![Change::Rerouted]),
         // The person sees the question in the inbox, too.
         Step::Comment if waits_for_person => advance(state, vec![Change::Posted]),
-        Step::Comment if state.stage == Stage::GiveUp => fail(Cause::Pipeline),
+        Step::Comment if state.stage == Stage::GiveUp => fail(FailureCause::Pipeline),
         Step::Triage
         | Step::Analyst
         | Step::Writer
@@ -333,17 +333,17 @@ fn exhausted(state: &State, step: Step) -> Move<Change, Step> {
         | Step::PullRequest
         | Step::Comment
         | Step::Close
-        | Step::Person => fail(Cause::Step),
+        | Step::Person => fail(FailureCause::Step),
     }
 }
 
-fn fail(cause: Cause) -> Move<Change, Step> {
+fn fail(cause: FailureCause) -> Move<Change, Step> {
     Move { changes: vec![Change::Failed(cause)], next: Next::Finish(Outcome::Failed) }
 }
 
 /// Ends the run because a user stops it.
 pub(super) fn stop() -> Move<Change, Step> {
-    fail(Cause::Stopped)
+    fail(FailureCause::Stopped)
 }
 
 /// Returns the move that makes the changes and queues the step that is current after them.

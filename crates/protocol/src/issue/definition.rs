@@ -14,7 +14,7 @@ use crate::issue::step::Agent;
 /// Pipeline attempts of a run whose limit is not configured.
 pub const DEFAULT_PIPELINE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("BUG: three is not zero");
 /// The default of [`Definition::max_questions`].
-pub const MAX_QUESTIONS: u32 = 3;
+pub const DEFAULT_MAX_QUESTIONS: u32 = 3;
 
 /// What a run is started with. It never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ pub enum Closing {
     /// The merge of the pull request.
     ByMerge,
     /// The run, at its end.
-    AtOnce,
+    ByRun,
 }
 
 impl Definition {

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::check::check;
-use super::decide::{Cause, Change, Stage, State};
+use super::decide::{Change, FailureCause, Stage, State};
 use super::definition::{Definition, TriageMode};
-use super::document::{Document, EngineData, Field, PipelineStatus, ReviewVerdict, StepState};
+use super::document::{Document, EngineData, EnumOrText, PipelineStatus, ReviewVerdict, StepRecordStatus};
 use super::record::BLOCK;
 use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
@@ -27,7 +27,7 @@ pub(super) fn imported_document(document: &Document, found: &Value) -> Result<Do
             (Step::Reviewer, imported.review.completed),
         ];
         for (step, _) in finished.into_iter().filter(|(_, completed)| *completed) {
-            imported.engine.steps.entry(step.id()).or_default().status = StepState::Done;
+            imported.engine.steps.entry(step.id()).or_default().status = StepRecordStatus::Done;
         }
     }
     // The name and the directory are those of this run, not of the run that wrote `found`.
@@ -54,8 +54,9 @@ fn open_items(document: &Document) -> Vec<(String, Pending)> {
     });
     let escalations = communication.escalations.iter();
     let escalations = escalations.filter(|escalation| !escalation.resolved).map(|escalation| {
-        let adviser = Agent::parse(&escalation.agent).filter(|_| !escalation.requires_human);
-        let to = adviser.map_or(Addressee::Human, |agent| Addressee::Agent(agent.adviser()));
+        let escalation_agent = Agent::parse(&escalation.agent).filter(|_| !escalation.requires_human);
+        let to =
+            escalation_agent.map_or(Addressee::Human, |agent| Addressee::Agent(agent.escalation_agent()));
         (escalation.id.clone(), Pending::Escalation(to))
     });
     let mut open: Vec<_> =
@@ -68,7 +69,7 @@ fn open_items(document: &Document) -> Vec<(String, Pending)> {
 }
 
 fn status(document: &Document) -> Option<PipelineStatus> {
-    document.pipeline.status.as_ref().and_then(Field::known)
+    document.pipeline.status.as_ref().and_then(EnumOrText::known)
 }
 
 /// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from its `completed`
@@ -101,11 +102,11 @@ fn state_of(definition: &Definition, document: &Document) -> State {
         asked: u32::try_from(pending.len()).unwrap_or(u32::MAX),
         pending: if is_failed { Vec::new() } else { pending },
         posted: false,
-        failed: is_failed.then_some(Cause::Step),
+        failed: is_failed.then_some(FailureCause::Step),
         appeared: BTreeSet::new(),
     };
     if is_failed && state.attempt == definition.pipeline_attempts.get() {
-        (state.stage, state.failed) = (Stage::GiveUp, Some(Cause::Pipeline));
+        (state.stage, state.failed) = (Stage::GiveUp, Some(FailureCause::Pipeline));
     }
     if let Some(step @ (Step::Answer(_) | Step::Person)) = state.current() {
         state.appeared.insert(step);
@@ -114,7 +115,7 @@ fn state_of(definition: &Definition, document: &Document) -> State {
 }
 
 fn stage_of(definition: &Definition, document: &Document) -> Stage {
-    let verdict = document.review.verdict.as_ref().and_then(Field::known);
+    let verdict = document.review.verdict.as_ref().and_then(EnumOrText::known);
     let build_failed =
         [document.build.tests_passed, document.build.lint_passed, document.build.type_check_passed]
             .contains(&Some(false));

@@ -33,16 +33,18 @@ use crate::report::Report;
 use crate::rules::StepStatus;
 use crate::{
     Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
-    RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
+    RecordError, RequestRefusal, RunLocation, StepId, StepKind, Timestamp, View,
 };
 
 pub use check::check;
-pub use decide::{Cause, Change, Stage, State};
+pub use decide::{Change, FailureCause, Stage, State};
 pub use definition::{
-    Closing, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, MAX_QUESTIONS, TrackerSpec, TriageMode,
+    Closing, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, TrackerSpec,
+    TriageMode,
 };
 pub use document::{
-    Document, FILE, Field, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepState, additions, merge,
+    Document, EnumOrText, FILE, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepRecordStatus,
+    additions, merge,
 };
 pub use rights::{Rights, Role, SECTIONS};
 pub use step::forms::example_file;
@@ -90,8 +92,8 @@ impl Protocol for Issue {
         state.apply(change);
     }
 
-    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
-        state.admits(change)
+    fn can_apply(_: &Definition, state: &State, change: &Change) -> bool {
+        state.can_apply(change)
     }
 
     fn steps(definition: &Definition, state: &State) -> Vec<Step> {
@@ -122,8 +124,13 @@ impl Protocol for Issue {
         definition.max_attempts
     }
 
-    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
-        rights::restrict(document, *step, report)
+    fn remove_unauthorized(
+        _: &Definition,
+        document: &Document,
+        step: &Step,
+        report: &mut Report,
+    ) -> Vec<String> {
+        rights::remove_unauthorized(document, *step, report)
     }
 
     fn parse_report(
@@ -160,7 +167,7 @@ impl Protocol for Issue {
         import::import(definition, document)
     }
 
-    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
         Document::open(definition, location, at)
     }
 

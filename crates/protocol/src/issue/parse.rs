@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::definition::Definition;
-use super::document::{Document, Field, PipelineStatus, ReviewVerdict};
+use super::document::{Document, EnumOrText, PipelineStatus, ReviewVerdict};
 use super::globs;
 use super::step::{Addressee, Agent, Step};
 use super::verdict::{Pending, Verdict};
@@ -29,7 +29,7 @@ pub(super) fn parse_report(
         Step::Answer(_) => answer_text(report).map(|_| Verdict::Answered),
         Step::Diff => changed_files(report).map(|changed| diff_verdict(document, &changed)),
         Step::Build => checks::results(report).map(|results| build_verdict(&results)),
-        Step::Push => Ok(match report.others.get("pushed") {
+        Step::Push => Ok(match report.extra_fields.get("pushed") {
             Some(Value::Bool(false)) => Verdict::NotPushed,
             Some(_) | None => Verdict::Performed,
         }),
@@ -44,7 +44,7 @@ pub(super) fn parse_report(
 
 /// Returns the text of an answer to a question.
 pub(super) fn answer_text(report: &Report) -> Result<&str, String> {
-    let answer = report.others.get("answer").and_then(Value::as_str).map(str::trim);
+    let answer = report.extra_fields.get("answer").and_then(Value::as_str).map(str::trim);
     answer.filter(|answer| !answer.is_empty()).ok_or_else(|| "the report has no text in `answer`".to_owned())
 }
 
@@ -60,7 +60,7 @@ fn agent_report(
         return asks_within_limit(definition, document, asked);
     }
     let section = agent.section();
-    if !report.others.contains_key(section) && report.others.get("pipeline").is_none() {
+    if !report.extra_fields.contains_key(section) && report.extra_fields.get("pipeline").is_none() {
         return Err(format!("the report has no section `{section}`"));
     }
     if let Some(reason) = block_reason(agent, report) {
@@ -69,7 +69,9 @@ fn agent_report(
             None => Err("a block needs a reason".to_owned()),
         };
     }
-    if report.others.get(section).and_then(|section| section.get("completed")) == Some(&Value::Bool(false)) {
+    if report.extra_fields.get(section).and_then(|section| section.get("completed"))
+        == Some(&Value::Bool(false))
+    {
         return Err(format!("`{section}.completed` is false, and the report asks nothing"));
     }
     match agent {
@@ -90,9 +92,9 @@ fn agent_report(
 pub(super) fn with_report(document: &Document, agent: Agent, report: &Report) -> Result<Document, String> {
     let mut partial = serde_json::Map::new();
     let section = agent.section();
-    partial.extend(report.others.get(section).map(|value| (section.to_owned(), value.clone())));
+    partial.extend(report.extra_fields.get(section).map(|value| (section.to_owned(), value.clone())));
     if agent == Agent::Analyst {
-        partial.extend(report.others.get("issue").map(|value| ("issue".to_owned(), value.clone())));
+        partial.extend(report.extra_fields.get("issue").map(|value| ("issue".to_owned(), value.clone())));
     }
     if let Some((name, _)) = partial.iter().find(|(_, value)| !value.is_object()) {
         return Err(format!("`{name}` is not an object"));
@@ -106,8 +108,8 @@ pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<Strin
         let text = value.and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
         text.map(str::to_owned)
     };
-    let pipeline = report.others.get("pipeline");
-    let triage = report.others.get("triage").filter(|_| agent == Agent::Triage);
+    let pipeline = report.extra_fields.get("pipeline");
+    let triage = report.extra_fields.get("triage").filter(|_| agent == Agent::Triage);
     let stops = triage.and_then(|triage| triage.get("should_proceed")) == Some(&Value::Bool(false));
     let blocks = pipeline.and_then(|pipeline| pipeline.get("status")) == Some(&Value::from("blocked"));
     let reason = text(pipeline.and_then(|pipeline| pipeline.get("blocked_reason")));
@@ -117,7 +119,7 @@ pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<Strin
 
 /// Returns the questions and escalations of a report. Fails if one is incomplete.
 fn pending_items(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
-    let Some(communication) = report.others.get("communication") else { return Ok(Vec::new()) };
+    let Some(communication) = report.extra_fields.get("communication") else { return Ok(Vec::new()) };
     let list = |field: &str| communication[field].as_array().into_iter().flatten();
     let has_text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
     let mut asked = Vec::new();
@@ -132,7 +134,7 @@ fn pending_items(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> 
             return Err("an escalation has no text in `reason`".to_owned());
         }
         let needs_person = escalation["requires_human"] != Value::Bool(false);
-        let to = if needs_person { Addressee::Human } else { Addressee::Agent(agent.adviser()) };
+        let to = if needs_person { Addressee::Human } else { Addressee::Agent(agent.escalation_agent()) };
         asked.push(Pending::Escalation(to));
     }
     Ok(asked)
@@ -163,8 +165,8 @@ fn analyst_verdict(after: &Document) -> Result<Verdict, String> {
         return Err("`analysis.test_requirement.required` is missing".to_owned());
     }
     match analysis.issue_type.as_ref().or(after.issue.kind.as_ref()) {
-        Some(Field::Known(_)) => Ok(Verdict::Analysed),
-        Some(Field::Other(_)) | None => {
+        Some(EnumOrText::Known(_)) => Ok(Verdict::Analysed),
+        Some(EnumOrText::Other(_)) | None => {
             Err("`analysis.issue_type` is none of BUG_FIX, NEW_FEATURE, REFACTOR_STYLE".to_owned())
         }
     }
@@ -173,7 +175,7 @@ fn analyst_verdict(after: &Document) -> Result<Verdict, String> {
 fn reviewer_verdict(after: &Document) -> Result<Verdict, String> {
     let has_feedback =
         after.review.feedback_for_writer.as_deref().is_some_and(|feedback| !feedback.trim().is_empty());
-    match after.review.verdict.as_ref().and_then(Field::known) {
+    match after.review.verdict.as_ref().and_then(EnumOrText::known) {
         Some(ReviewVerdict::Approved) => Ok(Verdict::Approved),
         Some(ReviewVerdict::Rejected) if has_feedback => Ok(Verdict::Rejected),
         Some(ReviewVerdict::Rejected) => Err("a rejection needs `review.feedback_for_writer`".to_owned()),
@@ -192,7 +194,7 @@ pub(super) struct ChangedFiles {
 /// Returns the files in the report of `diff`. Fails if it has none of its fields.
 pub(super) fn changed_files(report: &Report) -> Result<ChangedFiles, String> {
     let list = |field: &str| {
-        let list = report.others.get(field).and_then(Value::as_array);
+        let list = report.extra_fields.get(field).and_then(Value::as_array);
         let list = list.ok_or_else(|| format!("the report has no list `{field}`"))?;
         Ok::<_, String>(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     };
@@ -205,7 +207,7 @@ fn diff_verdict(document: &Document, files: &ChangedFiles) -> Verdict {
     } else if diff_problems(document, files).is_empty() {
         Verdict::Changed
     } else {
-        Verdict::UnfitChange
+        Verdict::DisallowedChange
     }
 }
 
@@ -268,5 +270,5 @@ pub(super) fn parse_answer(document: &Document, step: Step, answer: &Answer) -> 
 
 /// Returns whether the document says that the run is blocked.
 pub(super) fn is_blocked(document: &Document) -> bool {
-    document.pipeline.status.as_ref().and_then(Field::known) == Some(PipelineStatus::Blocked)
+    document.pipeline.status.as_ref().and_then(EnumOrText::known) == Some(PipelineStatus::Blocked)
 }

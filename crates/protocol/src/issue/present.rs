@@ -3,22 +3,22 @@
 use serde_json::{Map, Value, json};
 
 use super::Issue;
-use super::decide::{Cause, Change, State};
+use super::decide::{Change, FailureCause, State};
 use super::definition::Definition;
-use super::document::{Document, StepState};
+use super::document::{Document, StepRecordStatus};
 use super::step::{Step, forms, prompts};
 use super::verdict::Verdict;
 use crate::present::{FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::StepStatus;
-use crate::{Never, RunId, Stamp, StepId};
+use crate::{Never, RunId, StepId, Timestamp};
 
 impl Present for Issue {
     const STEP: (&'static str, &'static str) = ("step", "steps");
-    const STEPS_AT: &'static str = "pipeline";
-    const OPENED_BY: &'static str = "callboard issue";
-    const OPENED_WITH: &'static str = "issue";
+    const STEPS_KEY: &'static str = "pipeline";
+    const START_COMMAND: &'static str = "callboard issue";
+    const START_ARGUMENT: &'static str = "issue";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &prompts::TEMPLATES;
@@ -55,18 +55,18 @@ impl Present for Issue {
         ]
     }
 
-    fn created_at(document: &Document) -> Stamp {
-        document.engine.created_at.unwrap_or(Stamp::from_micros(0))
+    fn created_at(document: &Document) -> Timestamp {
+        document.engine.created_at.unwrap_or(Timestamp::from_micros(0))
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
         let record = document.step(&step.id()).cloned().unwrap_or_default();
         let (status, kind) = match record.status {
-            StepState::Pending => ("pending", StatusKind::Pending),
-            StepState::Running => ("running", StatusKind::Running),
-            StepState::Waiting => ("waiting", StatusKind::Waiting),
-            StepState::Done => ("done", StatusKind::Succeeded),
-            StepState::Failed => ("failed", StatusKind::Failed),
+            StepRecordStatus::Pending => ("pending", StatusKind::Pending),
+            StepRecordStatus::Running => ("running", StatusKind::Running),
+            StepRecordStatus::Waiting => ("waiting", StatusKind::Waiting),
+            StepRecordStatus::Done => ("done", StatusKind::Succeeded),
+            StepRecordStatus::Failed => ("failed", StatusKind::Failed),
         };
         StepSummary {
             status,
@@ -123,7 +123,7 @@ impl Present for Issue {
             Verdict::Written => "reported the change",
             Verdict::Changed => "found the change",
             Verdict::EmptyChange => "found that nothing was changed",
-            Verdict::UnfitChange => "found that the change breaks its limits",
+            Verdict::DisallowedChange => "found that the change breaks its limits",
             Verdict::BuildPassed => "passed all checks",
             Verdict::BuildFailed => "failed a check",
             Verdict::Approved => "approved the change",
@@ -148,10 +148,10 @@ impl Present for Issue {
                 Some(Line::toned(Tone::Attention, "?").then(format!(" waits for {answers}")))
             }
             Change::Rerouted => Some(Line::plain("no agent could answer: a person is asked")),
-            Change::Retried(Cause::Pipeline) => {
+            Change::Retried(FailureCause::Pipeline) => {
                 Some(Line::toned(Tone::Active, "↻").then(" the pipeline begins again with attempt 1"))
             }
-            Change::Retried(Cause::Step | Cause::Stopped | Cause::Refused) => {
+            Change::Retried(FailureCause::Step | FailureCause::Stopped | FailureCause::Refused) => {
                 Some(Line::toned(Tone::Active, "↻").then(" the run goes on"))
             }
             Change::Entered(_)
@@ -188,7 +188,7 @@ impl Present for Issue {
     fn concerns(change: &Change, step: &StepId) -> bool {
         let step = Step::parse(step);
         match change {
-            Change::LoopedBack | Change::GaveUp | Change::Retried(Cause::Pipeline) => {
+            Change::LoopedBack | Change::GaveUp | Change::Retried(FailureCause::Pipeline) => {
                 step == Some(Step::Writer)
             }
             Change::Asked(_) | Change::Settled | Change::Posted | Change::Rerouted => {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::decide::{Cause, Change as IssueChange, Stage};
+use super::decide::{Change as IssueChange, FailureCause, Stage};
 use super::definition::Definition;
 use super::document::{
-    Build, CommandRun, Document, Escalation, Field, Observation, PipelineAttempt, PipelineStatus, Question,
-    Review, StepRecord, StepState, Writer, format_seconds,
+    Build, CommandRun, Document, EnumOrText, Escalation, Observation, PipelineAttempt, PipelineStatus,
+    Question, Review, StepRecord, StepRecordStatus, Writer, format_seconds,
 };
 use super::parse;
 use super::step::brief::exhaustion_reason;
@@ -18,8 +18,8 @@ use crate::checks;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::report::Report;
 use crate::rules::RecordError;
-use crate::run::{Change, Ending, Exit, Fact};
-use crate::{Stamp, StepId};
+use crate::run::{Change, Ending, Fact, TurnEffect};
+use crate::{StepId, Timestamp};
 
 /// Records the entry in the document. Returns the parts that changed.
 pub(super) fn record(
@@ -80,7 +80,7 @@ fn record_step_change(document: &mut Document, change: &Change<IssueChange>, ent
             // The next attempt of a turn is told why the one before failed.
             let error = record.error.take().filter(|_| record.turns == turns);
             *record = StepRecord {
-                status: StepState::Running,
+                status: StepRecordStatus::Running,
                 attempts: *counted_attempt,
                 turns,
                 started_at: Some(at),
@@ -94,27 +94,27 @@ fn record_step_change(document: &mut Document, change: &Change<IssueChange>, ent
         }
         Change::Waiting { step, .. } => {
             let record = step_mut(document, step);
-            (record.status, record.started_at, record.ended_at) = (StepState::Waiting, Some(at), None);
+            (record.status, record.started_at, record.ended_at) = (StepRecordStatus::Waiting, Some(at), None);
         }
         Change::Ended { attempt, exit, .. } => {
             let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
             let record = step_mut(document, &attempt.step);
             (record.ended_at, record.error) = (Some(at), error);
             record.status = match exit {
-                Exit::Reported => StepState::Done,
-                Exit::Exhausted => StepState::Failed,
-                Exit::WillRetry { .. }
-                | Exit::Interrupted { .. }
-                | Exit::Stopped
-                | Exit::Released
-                | Exit::Drained => StepState::Pending,
+                TurnEffect::Reported => StepRecordStatus::Done,
+                TurnEffect::Exhausted => StepRecordStatus::Failed,
+                TurnEffect::WillRetry { .. }
+                | TurnEffect::Interrupted { .. }
+                | TurnEffect::Stopped
+                | TurnEffect::Released
+                | TurnEffect::Drained => StepRecordStatus::Pending,
             };
         }
         Change::Answered { step, .. } => {
             let record = step_mut(document, step);
-            (record.status, record.ended_at) = (StepState::Done, Some(at));
+            (record.status, record.ended_at) = (StepRecordStatus::Done, Some(at));
         }
-        Change::Dequeued { step } => step_mut(document, step).status = StepState::Pending,
+        Change::Dequeued { step } => step_mut(document, step).status = StepRecordStatus::Pending,
         Change::Status { .. }
         | Change::Protocol { .. }
         | Change::Queued { .. }
@@ -133,9 +133,9 @@ fn record_report(
     step: Step,
     verdict: &Verdict,
     report: &Report,
-    at: Stamp,
+    at: Timestamp,
 ) -> Result<(), String> {
-    let text = |field: &str| report.others.get(field).and_then(Value::as_str).map(str::to_owned);
+    let text = |field: &str| report.extra_fields.get(field).and_then(Value::as_str).map(str::to_owned);
     match step {
         Step::Triage | Step::Analyst | Step::Writer | Step::Reviewer => {
             let agent = step.agent().expect("BUG: an agent works on the step");
@@ -195,13 +195,13 @@ fn record_report(
         }
         Step::Push => {
             document.commit.pushed =
-                *verdict == Verdict::Performed && report.others.get("pushed") == Some(&json!(true));
+                *verdict == Verdict::Performed && report.extra_fields.get("pushed") == Some(&json!(true));
         }
         Step::PullRequest => {
             document.commit.pr_url = text("url");
             document.commit.pr_created = document.commit.pr_url.is_some();
         }
-        Step::Close => document.commit.issue_closed = report.others.get("closed") == Some(&json!(true)),
+        Step::Close => document.commit.issue_closed = report.extra_fields.get("closed") == Some(&json!(true)),
         Step::Comment | Step::Person => {}
     }
     document.engine.notes.extend(text("rehearsal"));
@@ -232,7 +232,13 @@ fn set_feedback(document: &mut Document, from: &str, text: String) {
 }
 
 /// Records questions, escalations and observations of an agent, and whether its section is complete.
-fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict, report: &Report, at: Stamp) {
+fn record_agent_report(
+    document: &mut Document,
+    agent: Agent,
+    verdict: &Verdict,
+    report: &Report,
+    at: Timestamp,
+) {
     let asked = if let Verdict::Asks(pending) = verdict { pending.as_slice() } else { &[] };
     // If triage blocks the run and asks nothing else, its section is complete.
     let is_complete = asked.is_empty() || (agent == Agent::Triage && asked == [Pending::Block]);
@@ -257,7 +263,7 @@ fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict,
     let name = agent.name().to_owned();
     let list = |section: &str, field: &str| {
         let list =
-            report.others.get(section).and_then(|section| section.get(field)).and_then(Value::as_array);
+            report.extra_fields.get(section).and_then(|section| section.get(field)).and_then(Value::as_array);
         list.cloned().unwrap_or_default()
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -307,7 +313,7 @@ fn record_agent_report(document: &mut Document, agent: Agent, verdict: &Verdict,
 pub(super) const BLOCK: &str = "block";
 
 /// Records the answer to the first item of `engine.pending`. The caller removes the item.
-fn record_answer(document: &mut Document, answer: &str, by: &str, at: Stamp) {
+fn record_answer(document: &mut Document, answer: &str, by: &str, at: Timestamp) {
     let Some(id) = document.engine.pending.first().cloned() else { return };
     let has_id = |other: &Option<String>| other.as_deref() == Some(id.as_str());
     let at = Some(format_seconds(at));
@@ -338,7 +344,7 @@ fn record_transition(
                 && !is_settled_by_answer(&attempt.step, pending)
             {
                 // The agent is asked again.
-                step_mut(document, &attempt.step).status = StepState::Pending;
+                step_mut(document, &attempt.step).status = StepRecordStatus::Pending;
             }
             block_if_waiting_for_person(document);
         }
@@ -378,26 +384,29 @@ fn record_transition(
             record_no_attempts_left(definition, document, entry.at);
             document.engine.asked = 0;
         }
-        IssueChange::Failed(Cause::Pipeline) => record_no_attempts_left(definition, document, entry.at),
+        IssueChange::Failed(FailureCause::Pipeline) => {
+            record_no_attempts_left(definition, document, entry.at)
+        }
         IssueChange::Failed(cause) => record_failure(document, *cause, entry),
         IssueChange::Retried(cause) => {
             let reason = document.pipeline.failure_reason.take();
             document.engine.notes.extend(reason.map(|reason| format!("retried after: {reason}")));
             document.learnings.outcome = None;
             set_status(document, PipelineStatus::InProgress);
-            if *cause == Cause::Pipeline {
+            if *cause == FailureCause::Pipeline {
                 close_pipeline_attempt(document, entry.at);
                 document.pipeline.attempt = 1;
             }
-            let failed = document.engine.steps.values_mut().filter(|step| step.status == StepState::Failed);
-            failed.for_each(|step| step.status = StepState::Pending);
+            let failed =
+                document.engine.steps.values_mut().filter(|step| step.status == StepRecordStatus::Failed);
+            failed.for_each(|step| step.status = StepRecordStatus::Pending);
             block_if_waiting_for_person(document);
         }
         IssueChange::Imported(_) => {}
     }
 }
 
-fn record_no_attempts_left(definition: &Definition, document: &mut Document, at: Stamp) {
+fn record_no_attempts_left(definition: &Definition, document: &mut Document, at: Timestamp) {
     // The outcome is a word of the document's format.
     set_failed(document, exhaustion_reason(definition), "failed_max_retries", at);
 }
@@ -407,7 +416,7 @@ fn is_settled_by_answer(step: &StepId, pending: &[Pending]) -> bool {
     Step::parse(step) == Some(Step::Triage) && pending == [Pending::Block]
 }
 
-fn enter_stage(document: &mut Document, stage: Stage, at: Stamp) {
+fn enter_stage(document: &mut Document, stage: Stage, at: Timestamp) {
     document.engine.asked = 0;
     match stage {
         Stage::Announce => document.commit.completed = true,
@@ -432,7 +441,7 @@ fn enter_stage(document: &mut Document, stage: Stage, at: Stamp) {
 
 /// Moves the sections of the finished pipeline attempt to `attempts`. The next writer gets the feedback, and starts from the
 /// git tree that the diff step recorded, without files that build or reviewer added later.
-fn close_pipeline_attempt(document: &mut Document, at: Stamp) {
+fn close_pipeline_attempt(document: &mut Document, at: Timestamp) {
     document.engine.previous_tree = document.engine.tree.take();
     let feedback = document.review.feedback_for_writer.clone();
     let record = PipelineAttempt {
@@ -448,18 +457,18 @@ fn close_pipeline_attempt(document: &mut Document, at: Stamp) {
     document.engine.asked = 0;
 }
 
-fn record_failure(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
+fn record_failure(document: &mut Document, cause: FailureCause, entry: &Entry<Issue>) {
     let error = || {
         let evidence: Option<&Evidence> = entry.input.evidence();
         evidence.and_then(|evidence| evidence.error.clone()).unwrap_or_else(|| "no attempts left".to_owned())
     };
     match cause {
-        Cause::Pipeline => {}
-        Cause::Step => {
+        FailureCause::Pipeline => {}
+        FailureCause::Step => {
             let agent = document.pipeline.current_agent.clone().unwrap_or_default();
             set_failed(document, format!("`{agent}` has no attempts left: {}", error()), "error", entry.at);
         }
-        Cause::Stopped => {
+        FailureCause::Stopped => {
             let reason = if let Input::Request { reason: Some(reason), .. } = &entry.input {
                 format!(": {reason}")
             } else {
@@ -472,7 +481,7 @@ fn record_failure(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
                 entry.at,
             );
         }
-        Cause::Refused => {
+        FailureCause::Refused => {
             let answer = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()?.text());
             let by = author_name(&entry.by);
             // `escalated` if triage has asked a person to decide.
@@ -482,14 +491,14 @@ fn record_failure(document: &mut Document, cause: Cause, entry: &Entry<Issue>) {
     }
 }
 
-fn set_failed(document: &mut Document, reason: String, outcome: &str, at: Stamp) {
+fn set_failed(document: &mut Document, reason: String, outcome: &str, at: Timestamp) {
     set_status(document, PipelineStatus::Failed);
     document.pipeline.blocked_reason = None;
     document.pipeline.failure_reason = Some(reason);
     record_outcome(document, outcome, at);
 }
 
-fn record_outcome(document: &mut Document, outcome: &str, at: Stamp) {
+fn record_outcome(document: &mut Document, outcome: &str, at: Timestamp) {
     document.engine.ended_at = Some(at);
     document.learnings.outcome = Some(outcome.to_owned());
     document.learnings.attempts_used = Some(document.pipeline.attempt);
@@ -498,7 +507,7 @@ fn record_outcome(document: &mut Document, outcome: &str, at: Stamp) {
 }
 
 fn set_status(document: &mut Document, status: PipelineStatus) {
-    document.pipeline.status = Some(Field::Known(status));
+    document.pipeline.status = Some(EnumOrText::Known(status));
 }
 
 /// Sets the status to blocked if the first item of `engine.pending` waits for a person; the item becomes the reason.

@@ -123,7 +123,7 @@ impl Role {
 /// Returns the part of the document that a role may read or update, with its own questions, escalations and observations.
 pub(super) fn readable(document: &Document, role: Role) -> Value {
     let Rights { reads, updates, .. } = role.rights();
-    let shown = document.shown();
+    let shown = document.file_content();
     let mut projection = json!({ "version": document.version });
     for path in reads.iter().chain(updates) {
         project(&shown, path, &mut projection);
@@ -145,7 +145,7 @@ pub(super) fn readable(document: &Document, role: Role) -> Value {
 /// Returns the body of an agent's private copy: what it may read, and the status of the pipeline.
 pub(super) fn private_copy(document: &Document, role: Role) -> String {
     let mut projection = readable(document, role);
-    let shown = document.shown();
+    let shown = document.file_content();
     for path in ["pipeline.status", "pipeline.attempt", "pipeline.current_agent", "pipeline.max_attempts"] {
         project(&shown, path, &mut projection);
     }
@@ -172,20 +172,20 @@ fn project(from: &Value, path: &str, into: &mut Value) {
 }
 
 /// Merges the edits of the private copy into the report, and removes what its step may not change. Returns what was removed.
-pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> Vec<String> {
+pub(super) fn remove_unauthorized(document: &Document, step: Step, report: &mut Report) -> Vec<String> {
     let Some(role) = Role::of(step) else { return Vec::new() };
     let mut refused = Vec::new();
     let edits = copy_edits(document, role, report, &mut refused);
     let is_member = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
     let mut proposed = Value::Object(Map::new());
     merge(&mut proposed, &edits);
-    let names: Vec<_> = report.others.keys().filter(|name| is_member(name)).cloned().collect();
+    let names: Vec<_> = report.extra_fields.keys().filter(|name| is_member(name)).cloned().collect();
     for name in names {
-        if let Some(value) = report.others.shift_remove(&name) {
+        if let Some(value) = report.extra_fields.shift_remove(&name) {
             merge(&mut proposed[&name], &value);
         }
     }
-    let shown = document.shown();
+    let shown = document.file_content();
     let mut permitted = Map::new();
     for (name, value) in proposed.as_object().into_iter().flatten() {
         let (name, current) = (name.as_str(), &shown[name]);
@@ -199,17 +199,17 @@ pub(super) fn restrict(document: &Document, step: Step, report: &mut Report) -> 
     let original = copy_as_json(document, role);
     let mut edited = original.clone();
     merge(&mut edited, &Value::Object(permitted.clone()));
-    let has_answer = report.others.contains_key("answer");
+    let has_answer = report.extra_fields.contains_key("answer");
     if !edits.is_null() && (has_answer || !permitted.is_empty()) {
         // Edits count as a report if some of them are permitted.
         let patch = json_patch::diff(&original, &edited);
         report.copy_edits.insert(FILE.to_owned(), CopyEdit::Patch(patch));
     }
-    report.others.extend(permitted);
+    report.extra_fields.extend(permitted);
     if let Step::Answer(_) = step {
         // An answer changes nothing but the question.
         for name in SECTIONS {
-            if report.others.shift_remove(name).is_some() {
+            if report.extra_fields.shift_remove(name).is_some() {
                 refused.push(format!("an answer may not change `{name}`"));
             }
         }
@@ -299,7 +299,7 @@ fn new_communication(
             .find(|known| known.question == question["question"].as_str().unwrap_or_default());
         match (same, step) {
             (Some(_), Step::Answer(_)) if question["answer"].is_string() => {
-                report.others.entry("answer").or_insert_with(|| question["answer"].clone());
+                report.extra_fields.entry("answer").or_insert_with(|| question["answer"].clone());
             }
             (Some(_), _) => {}
             (None, Step::Answer(_)) => refused.push(format!("`{name}` may not ask while it answers")),

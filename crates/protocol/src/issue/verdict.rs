@@ -17,7 +17,7 @@ pub enum Verdict {
     /// The work changes nothing.
     EmptyChange,
     /// The work touches what it must not, or lacks the required test.
-    UnfitChange,
+    DisallowedChange,
     BuildPassed,
     BuildFailed,
     Approved,

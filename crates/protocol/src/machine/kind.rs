@@ -13,7 +13,7 @@ use crate::present::{FileFormat, Line, Present};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::RunLocation;
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// What is the same for all runs of a protocol.
 #[derive(Debug, Clone, Copy)]
@@ -23,18 +23,18 @@ pub struct KindInfo {
     /// The word for a step, singular and plural.
     pub step: (&'static str, &'static str),
     /// The member of the document that maps names to steps.
-    pub steps_at: &'static str,
+    pub steps_key: &'static str,
     /// The command that starts a run, and what it takes; for hints.
-    pub opened_by: &'static str,
-    pub opened_with: &'static str,
+    pub start_command: &'static str,
+    pub start_argument: &'static str,
     /// Whether a step can be skipped.
-    pub skips: bool,
+    pub can_skip: bool,
     /// Whether `retry` can run a failed step again in the same run.
-    pub retries: bool,
+    pub can_retry: bool,
     /// Whether `import` can give a run another name.
-    pub renames: bool,
+    pub can_rename: bool,
     /// Whether the checks of a step are a turn of that step, after the work of its agent.
-    pub checks_follow: bool,
+    pub checks_are_turns: bool,
     /// Whether every write of the document is checked before it is committed.
     pub checks_writes: bool,
     /// Whether the store publishes the whole document for other clients, if it can.
@@ -64,7 +64,7 @@ pub trait Kind: Debug + Send + Sync {
         &self,
         definition: &RawValue,
         location: &RunLocation,
-        at: Stamp,
+        at: Timestamp,
     ) -> Result<Box<dyn Machine>, serde_json::Error>;
     /// Returns a machine with a stored document, in the state before the first entry. Fails if the definition is malformed;
     /// returns `None` if a part of the document is missing or malformed.
@@ -109,17 +109,17 @@ impl<P: Present> KindOf<P> {
     const INFO: KindInfo = KindInfo {
         name: P::NAME,
         step: P::STEP,
-        steps_at: P::STEPS_AT,
-        opened_by: P::OPENED_BY,
-        opened_with: P::OPENED_WITH,
-        skips: P::SKIPS,
-        retries: P::RETRIES,
-        renames: P::RENAMES,
-        checks_follow: P::CHECKS_FOLLOW,
+        steps_key: P::STEPS_KEY,
+        start_command: P::START_COMMAND,
+        start_argument: P::START_ARGUMENT,
+        can_skip: P::SKIPS,
+        can_retry: P::RETRIES,
+        can_rename: P::RENAMES,
+        checks_are_turns: P::CHECKS_ARE_TURNS,
         checks_writes: P::CHECKS_WRITES,
         shows_document: P::SHOWS_DOCUMENT,
         refuses_repeats: P::REFUSES_REPEATS,
-        guards_view: P::GUARDS_VIEW,
+        guards_view: P::RESTORES_VIEW,
         roles: P::ROLES,
         prompts: P::PROMPTS,
         views: P::VIEWS,
@@ -137,7 +137,7 @@ impl<P: Present> Kind for KindOf<P> {
         &self,
         definition: &RawValue,
         location: &RunLocation,
-        at: Stamp,
+        at: Timestamp,
     ) -> Result<Box<dyn Machine>, serde_json::Error> {
         let definition = serde_json::from_str(definition.get())?;
         let document = P::open_document(&definition, location, at);

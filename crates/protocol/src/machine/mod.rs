@@ -27,7 +27,7 @@ use crate::rules::{
     RecordError, StepKind, StepStatus,
 };
 use crate::run::Refusal;
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 pub use document::Document;
 pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
@@ -48,7 +48,7 @@ pub trait Machine: Debug + Send + Sync {
     fn on_stop(&self) -> Option<Move>;
     /// Applies a change to the state. Fails if it is a change of another protocol.
     fn apply(&mut self, change: &Value) -> Result<(), serde_json::Error>;
-    fn admits(&self, change: &Value) -> bool;
+    fn can_apply(&self, change: &Value) -> bool;
     fn progress(&self) -> Progress;
     /// Returns the state as JSON.
     fn state(&self) -> Box<RawValue>;
@@ -73,7 +73,7 @@ pub trait Machine: Debug + Send + Sync {
 
     // Steps and the outside world.
     fn read_output(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>>;
-    fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String>;
+    fn remove_unauthorized(&self, step: &StepId, report: &mut Report) -> Vec<String>;
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport;
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
     fn question(&self, step: &StepId) -> Option<Question>;
@@ -108,14 +108,14 @@ pub trait Machine: Debug + Send + Sync {
 
     // Presenting.
     fn about(&self) -> Vec<String>;
-    fn created_at(&self) -> Stamp;
+    fn created_at(&self) -> Timestamp;
     fn step_summary(&self, step: &StepId) -> StepSummary;
     fn result(&self) -> Vec<Line>;
     fn result_fields(&self) -> Map<String, Value>;
     fn after_failure(&self, run: &RunId) -> String;
     fn retry_command(&self, run: &RunId) -> String;
     fn open_items(&self) -> Vec<OpenItem>;
-    fn stalled(&self, now: Stamp) -> Vec<(StepId, String)>;
+    fn stalled(&self, now: Timestamp) -> Vec<(StepId, String)>;
     fn grid(&self) -> Option<Grid>;
 }
 
@@ -200,8 +200,8 @@ impl<P: Present> Machine for Typed<P> {
     }
 
     fn deferred(&self) -> Option<Deferred> {
-        let Deferred { quiet, then } = P::deferred(&self.definition, &self.state)?;
-        Some(Deferred { quiet: quiet.iter().map(P::step_id).collect(), then: erase::<P>(then) })
+        let Deferred { must_be_idle: quiet, transition: then } = P::deferred(&self.definition, &self.state)?;
+        Some(Deferred { must_be_idle: quiet.iter().map(P::step_id).collect(), transition: erase::<P>(then) })
     }
 
     fn on_stop(&self) -> Option<Move> {
@@ -213,8 +213,9 @@ impl<P: Present> Machine for Typed<P> {
         Ok(())
     }
 
-    fn admits(&self, change: &Value) -> bool {
-        P::Change::deserialize(change).is_ok_and(|change| P::admits(&self.definition, &self.state, &change))
+    fn can_apply(&self, change: &Value) -> bool {
+        P::Change::deserialize(change)
+            .is_ok_and(|change| P::can_apply(&self.definition, &self.state, &change))
     }
 
     fn progress(&self) -> Progress {
@@ -291,8 +292,8 @@ impl<P: Present> Machine for Typed<P> {
         P::read_output(&self.step(step), stdout)
     }
 
-    fn restrict(&self, step: &StepId, report: &mut Report) -> Vec<String> {
-        P::restrict(&self.definition, &self.document, &self.step(step), report)
+    fn remove_unauthorized(&self, step: &StepId, report: &mut Report) -> Vec<String> {
+        P::remove_unauthorized(&self.definition, &self.document, &self.step(step), report)
     }
 
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport {
@@ -401,7 +402,7 @@ impl<P: Present> Machine for Typed<P> {
         P::about(&self.definition, &self.document)
     }
 
-    fn created_at(&self) -> Stamp {
+    fn created_at(&self) -> Timestamp {
         P::created_at(&self.document)
     }
 
@@ -425,7 +426,7 @@ impl<P: Present> Machine for Typed<P> {
         P::retry_command(&self.definition, run, &self.document)
     }
 
-    fn stalled(&self, now: Stamp) -> Vec<(StepId, String)> {
+    fn stalled(&self, now: Timestamp) -> Vec<(StepId, String)> {
         let stalled = P::stalled(&self.definition, &self.document, now).into_iter();
         stalled.map(|(step, why)| (P::step_id(&step), why)).collect()
     }
@@ -459,7 +460,7 @@ fn erase<P: Protocol>(Move { changes, next }: Move<P::Change, P::Step>) -> Move 
     let ids = |steps: Vec<P::Step>| steps.iter().map(P::step_id).collect();
     let next = match next {
         Next::Queue(steps) => Next::Queue(ids(steps)),
-        Next::Requeue(steps) => Next::Requeue(ids(steps)),
+        Next::QueueIdle(steps) => Next::QueueIdle(ids(steps)),
         Next::Drain(outcome) => Next::Drain(outcome),
         Next::Finish(outcome) => Next::Finish(outcome),
     };

@@ -13,7 +13,7 @@ mod sequences;
 use serde_json::Value;
 
 use super::document::{Document, VERSION};
-use crate::check::{Findings, Location, Violation};
+use crate::check::{Location, Violation, ViolationCollector};
 use parsed::ParsedDocument;
 
 /// The result of a check, in the order of the rules.
@@ -31,7 +31,7 @@ pub fn check_document(document: &Document) -> Checked {
 
 /// Checks any JSON value.
 pub fn check(document: &Value) -> Checked {
-    let (mut violations, mut warnings) = (Findings::default(), Findings::default());
+    let (mut violations, mut warnings) = (ViolationCollector::default(), ViolationCollector::default());
     let at = Location::document();
     match document.as_object() {
         None => violations.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
@@ -51,7 +51,7 @@ pub fn check(document: &Value) -> Checked {
 }
 
 /// F1. A document of another version is not checked further: it must be migrated first.
-fn is_current(at: &Location, version: Option<&Value>, findings: &mut Findings) -> bool {
+fn is_current(at: &Location, version: Option<&Value>, findings: &mut ViolationCollector) -> bool {
     const MIGRATE: &str = "leave it as it is; `callboard import --peer` turns it into version 2";
     let Some(version) = version else {
         let message =

@@ -75,7 +75,7 @@ impl State {
     }
 
     /// Whether this change can come next.
-    pub(super) fn admits(self, change: Change) -> bool {
+    pub(super) fn can_apply(self, change: Change) -> bool {
         match change {
             Change::Activated(phase) | Change::ReuseStarted(phase) => self == Self::Ready(phase),
             Change::Completed(phase) => {
@@ -152,7 +152,7 @@ pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred
     };
     // Usually no step has an attempt alive here. One may have after a recovery, which puts the cycle back to an
     // earlier state.
-    Some(Deferred { quiet: BTreeSet::from(Phase::ALL), then })
+    Some(Deferred { must_be_idle: BTreeSet::from(Phase::ALL), transition: then })
 }
 
 /// Ends the cycle: the first phase that is not completed fails. If all are completed, the cycle is closed.

@@ -58,7 +58,7 @@ mod tests {
 
     use super::super::{Mode, change};
     use super::*;
-    use crate::Stamp;
+    use crate::Timestamp;
 
     #[test]
     fn a_document_at_the_highest_sequence_is_refused() {
@@ -74,7 +74,7 @@ mod tests {
             timeout: None,
             prompts: std::collections::BTreeMap::new(),
         };
-        let mut document = change::initialise(definition.new_cycle(), Stamp::from_micros(0).into());
+        let mut document = change::initialise(definition.new_cycle(), Timestamp::from_micros(0).into());
         assert!(import(&definition, &document.to_value()).is_ok());
         document.sequence = MAX_SAFE_INTEGER;
         let refused = import(&definition, &document.to_value()).unwrap_err();

@@ -54,7 +54,7 @@ use crate::rules::{
     Deferred, Event as RunEvent, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepStatus, View,
 };
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// The `peer` protocol: plan, execute, express, review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +122,8 @@ impl Protocol for Peer {
         Phase::parse(id.as_str())
     }
 
-    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
-        state.admits(*change)
+    fn can_apply(_: &Definition, state: &State, change: &Change) -> bool {
+        state.can_apply(*change)
     }
 
     fn max_attempts(definition: &Definition, _: &State, _: &Phase) -> NonZeroU32 {
@@ -190,7 +190,7 @@ impl Protocol for Peer {
         Some(Patch::Set(vec![(format!("/phases/{step}/output"), content)]))
     }
 
-    fn open_document(definition: &Definition, _: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, _: &RunLocation, at: Timestamp) -> Document {
         change::initialise(definition.new_cycle(), at.into())
     }
 

@@ -13,13 +13,13 @@ use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::{Never, Protocol as _, StepStatus};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 impl Present for Peer {
     const STEP: (&'static str, &'static str) = ("phase", "phases");
-    const STEPS_AT: &'static str = "phases";
-    const OPENED_BY: &'static str = "callboard peer";
-    const OPENED_WITH: &'static str = "requirements";
+    const STEPS_KEY: &'static str = "phases";
+    const START_COMMAND: &'static str = "callboard peer";
+    const START_ARGUMENT: &'static str = "requirements";
     const RETRIES: bool = false;
     /// The name of the run is the id of its cycle.
     const RENAMES: bool = false;
@@ -53,7 +53,7 @@ impl Present for Peer {
         std::iter::once(cycle).chain(continues).chain(prompts).collect()
     }
 
-    fn created_at(document: &Document) -> Stamp {
+    fn created_at(document: &Document) -> Timestamp {
         document.metadata.created_at.into()
     }
 
@@ -71,8 +71,8 @@ impl Present for Peer {
             },
             attempts: attempts(phase),
             loop_backs: 0,
-            started_at: phase.started_at.map(Stamp::from),
-            ended_at: phase.completed_at.map(Stamp::from),
+            started_at: phase.started_at.map(Timestamp::from),
+            ended_at: phase.completed_at.map(Timestamp::from),
             error: last_error.map(|error| error.message.clone()),
             note: note(phase),
         }

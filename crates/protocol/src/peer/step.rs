@@ -10,7 +10,7 @@ use super::document::{Document, Phase};
 use super::output;
 use crate::brief::{Brief, StateLocation};
 use crate::check::Violation;
-use crate::report::{Form, Report, Status};
+use crate::report::{Report, ReportForm, Status};
 use crate::rules::ParsedReport;
 
 /// The NATS bucket that has the documents.
@@ -29,7 +29,7 @@ pub(super) fn brief(
         timeout: definition.timeout,
         counted_attempt,
         last_error: phase_document.errors().last().map(|error| error.message.clone()),
-        form: Form::WithOutput,
+        form: ReportForm::WithOutput,
         state: Some(StateLocation {
             bucket: BUCKET.to_owned(),
             key: definition.cycle.key(),
@@ -83,5 +83,5 @@ pub(super) fn check_report(phase: Phase, report: &Report) -> Result<(), String> 
 
 /// A field of the report that is present and not null.
 fn field<'a>(report: &'a Report, field: &str) -> Option<&'a Value> {
-    report.others.get(field).filter(|value| !value.is_null())
+    report.extra_fields.get(field).filter(|value| !value.is_null())
 }

@@ -64,7 +64,7 @@ fn container(text: &str) -> Option<Value> {
 /// Returns whether the edits of an attempt without a report can replace one: at least one file was written. Deletions
 /// do not count, because a tool that cleans the worktree deletes files, too. Fails with the reason why a file cannot be
 /// read.
-pub fn stand_for_report(edits: &BTreeMap<String, CopyEdit>) -> Result<bool, String> {
+pub fn can_replace_report(edits: &BTreeMap<String, CopyEdit>) -> Result<bool, String> {
     let mut wrote = false;
     for (path, edit) in edits {
         match edit {
@@ -121,7 +121,7 @@ mod tests {
     fn only_a_written_file_replaces_a_report() {
         let edits = |edits: &[CopyEdit]| {
             let edits = edits.iter().cloned().enumerate().map(|(n, edit)| (format!("{n}.json"), edit));
-            stand_for_report(&edits.collect())
+            can_replace_report(&edits.collect())
         };
         let (text, gone) = (CopyEdit::Text("x".to_owned()), CopyEdit::Deleted);
         assert_eq!(edits(&[]), Ok(false));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Expected, MARKER_CLOSE, MARKER_OPEN, SCHEMA};
+use super::{MARKER_CLOSE, MARKER_OPEN, ReportIdentity, SCHEMA};
 
 pub(super) const STARTED_AT: &str = "<UTC time at which you began>";
 pub(super) const ENDED_AT: &str = "<UTC time at which you ended>";
@@ -18,7 +18,7 @@ pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
 
 /// What the report of a step must contain besides the fields of every report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Form {
+pub enum ReportForm {
     /// Nothing, except that a gate reports `gate_failure`.
     Plain,
     /// As [`Self::Plain`], and the whole report matches the JSON Schema of the user.
@@ -42,7 +42,7 @@ pub struct ReportFields {
     pub rehearsed_files: BTreeMap<String, String>,
 }
 
-impl Form {
+impl ReportForm {
     /// Returns the fields that only this step has, if there are any.
     pub fn fields(&self) -> Option<&ReportFields> {
         match self {
@@ -53,7 +53,7 @@ impl Form {
 }
 
 /// Returns the end of every prompt: how to report, with an example whose placeholders are to be filled in.
-pub fn instructions(expected: &Expected, form: &Form, report_path: &str) -> String {
+pub fn instructions(expected: &ReportIdentity, form: &ReportForm, report_path: &str) -> String {
     let mut example = serde_json::json!({
         "schema": SCHEMA,
         "run_id": expected.run_id,
@@ -67,21 +67,21 @@ pub fn instructions(expected: &Expected, form: &Form, report_path: &str) -> Stri
         "logs": [LOG],
     });
     let rule = match form {
-        Form::Plain | Form::Matching(_) => {
+        ReportForm::Plain | ReportForm::Matching(_) => {
             example["gate_failure"] = false.into();
             let gate = "`gate_failure` is true only if you were asked to judge the work of others and it must be done again.";
             match form {
-                Form::Matching(schema) => {
+                ReportForm::Matching(schema) => {
                     format!("{gate}\n- The report matches this JSON Schema, too:\n\n{schema:#}")
                 }
-                Form::Plain | Form::WithOutput | Form::Fields(_) => gate.to_owned(),
+                ReportForm::Plain | ReportForm::WithOutput | ReportForm::Fields(_) => gate.to_owned(),
             }
         }
-        Form::WithOutput => {
+        ReportForm::WithOutput => {
             example["output"] = OUTPUT.into();
             "`output` is what you produced, as described above; completed without it is refused.".to_owned()
         }
-        Form::Fields(fields) => {
+        ReportForm::Fields(fields) => {
             for (field, value) in &fields.example {
                 example[field] = value.clone();
             }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::parse::{object, parse_object};
-use super::{Expected, Report, Status};
+use super::{Report, ReportIdentity, Status};
 
 /// How a report was handed in, in descending order of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ pub enum MergeError {
 ///
 /// Fails if the last statement of the most trusted source is invalid: text in the output does not repair a broken file.
 /// Other invalid ones are ignored, because an agent that prints its instructions prints our example, too.
-pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Merged>, MergeError> {
+pub fn merge(statements: &[Statement], expected: &ReportIdentity) -> Result<Option<Merged>, MergeError> {
     let parsed = parse_all(statements, expected);
     let Some(fields) = merge_parsed(&parsed)? else { return Ok(None) };
     let report = parse_object(fields, expected).expect("BUG: every field is from a valid report");
@@ -75,7 +75,7 @@ pub fn merge(statements: &[Statement], expected: &Expected) -> Result<Option<Mer
 /// Merges statements, and returns their fields unchanged, to be checked against the user's schema for reports.
 pub fn merge_as_stated(
     statements: &[Statement],
-    expected: &Expected,
+    expected: &ReportIdentity,
 ) -> Result<Option<Map<String, Value>>, MergeError> {
     let parsed = parse_all(statements, expected);
     let mut merged = merge_parsed(&parsed)?;
@@ -87,7 +87,7 @@ pub fn merge_as_stated(
     Ok(merged)
 }
 
-fn parse_all(statements: &[Statement], expected: &Expected) -> Vec<ParsedStatement> {
+fn parse_all(statements: &[Statement], expected: &ReportIdentity) -> Vec<ParsedStatement> {
     statements.iter().map(|statement| ParsedStatement::parse(statement, expected)).collect()
 }
 
@@ -116,7 +116,7 @@ struct ParsedStatement {
 }
 
 impl ParsedStatement {
-    fn parse(statement: &Statement, expected: &Expected) -> Self {
+    fn parse(statement: &Statement, expected: &ReportIdentity) -> Self {
         let object =
             statement.content.clone().and_then(|bytes| object(&bytes).map_err(|error| error.to_string()));
         let (mut fields, report) = match object {

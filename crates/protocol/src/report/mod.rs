@@ -18,10 +18,10 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
-pub use copies::{CopyEdit, stand_for_report};
-pub use instructions::{Form, PLACEHOLDERS, ReportFields, instructions};
+pub use copies::{CopyEdit, can_replace_report};
+pub use instructions::{PLACEHOLDERS, ReportFields, ReportForm, instructions};
 pub use markers::{MARKER_CLOSE, MARKER_OPEN, between_markers};
 pub use merge::{MergeError, Merged, Source, Statement, merge, merge_as_stated};
 pub use parse::{InvalidReport, parse};
@@ -31,7 +31,7 @@ pub const SCHEMA: &str = "run_report@v0";
 
 /// Whose report is expected. A report with other ids belongs to another attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expected {
+pub struct ReportIdentity {
     pub run_id: RunId,
     pub step_id: StepId,
     pub agent: String,
@@ -87,12 +87,12 @@ pub struct Report {
     pub copy_edits: BTreeMap<String, CopyEdit>,
     /// Unknown fields, unchanged.
     #[serde(flatten)]
-    pub others: Map<String, Value>,
+    pub extra_fields: Map<String, Value>,
 }
 
 impl Report {
     /// Returns a report of success with more fields: those of every report (`logs`, `gate_failure`), or the protocol's own.
-    pub fn completed(expected: &Expected, at: Stamp, fields: Map<String, Value>) -> Self {
+    pub fn completed(expected: &ReportIdentity, at: Timestamp, fields: Map<String, Value>) -> Self {
         let report = Self {
             schema: SCHEMA.to_owned(),
             run_id: expected.run_id.clone(),
@@ -108,7 +108,7 @@ impl Report {
             gate_failure: false,
             memory_updates: Vec::new(),
             copy_edits: BTreeMap::new(),
-            others: Map::new(),
+            extra_fields: Map::new(),
         };
         if fields.is_empty() {
             return report;

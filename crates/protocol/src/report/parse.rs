@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::{Expected, MemoryUpdate, PLACEHOLDERS, Report, SCHEMA, Status};
+use super::{MemoryUpdate, PLACEHOLDERS, Report, ReportIdentity, SCHEMA, Status};
 use crate::check::kind;
 use crate::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 
@@ -35,11 +35,14 @@ pub enum InvalidReport {
 }
 
 /// Parses a report. Fails if it is malformed, or belongs to another attempt.
-pub fn parse(bytes: &[u8], expected: &Expected) -> Result<Report, InvalidReport> {
+pub fn parse(bytes: &[u8], expected: &ReportIdentity) -> Result<Report, InvalidReport> {
     parse_object(object(bytes)?, expected)
 }
 
-pub(super) fn parse_object(object: Map<String, Value>, expected: &Expected) -> Result<Report, InvalidReport> {
+pub(super) fn parse_object(
+    object: Map<String, Value>,
+    expected: &ReportIdentity,
+) -> Result<Report, InvalidReport> {
     let mut fields = Fields(object);
     let schema = fields.text("schema")?;
     if schema != SCHEMA {
@@ -66,7 +69,7 @@ pub(super) fn parse_object(object: Map<String, Value>, expected: &Expected) -> R
         gate_failure: fields.flag("gate_failure")?,
         memory_updates: fields.memory_updates()?,
         copy_edits: BTreeMap::new(),
-        others: fields.0,
+        extra_fields: fields.0,
     };
     check_placeholders(&report).map(|()| report)
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::instructions::{ARTIFACT, ENDED_AT, LOG, STARTED_AT};
 use super::*;
 
-fn expected() -> Expected {
-    Expected {
+fn expected() -> ReportIdentity {
+    ReportIdentity {
         run_id: RunId::new("f8c1a491").unwrap(),
         step_id: StepId::new("review").unwrap(),
         agent: "code reviewer".to_owned(),
@@ -125,7 +125,7 @@ fn a_report_of_another_attempt_is_refused() {
 
 #[test]
 fn the_example_of_the_instructions_is_refused() {
-    let text = instructions(&expected(), &Form::Plain, "/runs/a b/report.json");
+    let text = instructions(&expected(), &ReportForm::Plain, "/runs/a b/report.json");
     let start = text.find("{\n").unwrap();
     let end = text.find("\n}").unwrap() + 2;
     let copied = &text[start..end];
@@ -153,10 +153,10 @@ fn the_example_of_the_instructions_is_refused() {
 
 #[test]
 fn a_form_with_output_asks_for_output_and_not_for_gate_failure() {
-    let text = instructions(&expected(), &Form::WithOutput, "/report.json");
+    let text = instructions(&expected(), &ReportForm::WithOutput, "/report.json");
     assert!(text.contains("\"output\": \"<the object that was described above>\""), "{text}");
     assert!(!text.contains("gate_failure"), "{text}");
-    assert!(!instructions(&expected(), &Form::Plain, "/report.json").contains("output\""));
+    assert!(!instructions(&expected(), &ReportForm::Plain, "/report.json").contains("output\""));
 }
 
 #[test]
@@ -179,12 +179,12 @@ fn markers_inside_a_line_are_ignored() {
         "{MARKER_OPEN}\n{{}}\n{MARKER_CLOSE}\nI printed it between `{MARKER_OPEN}` and `{MARKER_CLOSE}`."
     );
     assert_eq!(between_markers(&output), ["{}"]);
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new("r").unwrap(),
         step_id: StepId::new("s").unwrap(),
         agent: "a".to_owned(),
     };
-    assert!(between_markers(&instructions(&expected, &Form::Plain, "/report.json")).is_empty());
+    assert!(between_markers(&instructions(&expected, &ReportForm::Plain, "/report.json")).is_empty());
     assert_eq!(between_markers(&format!("  {MARKER_OPEN} {{}} {MARKER_CLOSE}  \n")), ["{}"]);
 }
 
@@ -256,7 +256,7 @@ mod merging {
             );
             let metrics: Vec<_> = report.metrics.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             assert_eq!(metrics, [("tests", "3"), ("lines", "2")]);
-            assert_eq!((report.ended_at.as_str(), &report.others["mood"]), ("later", &json!(1)));
+            assert_eq!((report.ended_at.as_str(), &report.extra_fields["mood"]), ("later", &json!(1)));
             assert_eq!(sources.len(), if first == second { 1 } else { 2 });
         }
     }
@@ -265,8 +265,8 @@ mod merging {
     fn an_empty_list_is_stated_and_replaces_nothing() {
         let none = json!({"tasks": []});
         let some = json!({"tasks": ["a"]});
-        assert_eq!(merged(&[(File, none.clone())]).unwrap().report.others["tasks"], json!([]));
-        assert_eq!(merged(&[(File, some), (File, none)]).unwrap().report.others["tasks"], json!(["a"]));
+        assert_eq!(merged(&[(File, none.clone())]).unwrap().report.extra_fields["tasks"], json!([]));
+        assert_eq!(merged(&[(File, some), (File, none)]).unwrap().report.extra_fields["tasks"], json!(["a"]));
     }
 
     #[test]

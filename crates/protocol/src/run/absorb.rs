@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MAX_INTERRUPTIONS;
-use super::change::{Action, Change, Decision, Exit, StopReason};
+use super::change::{Action, Change, Decision, StopReason, TurnEffect};
 use super::state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
 use crate::rules::{Event, Move, Next, Outcome, StepKind};
 use crate::{AttemptId, StepId, Turn};
@@ -105,7 +105,7 @@ fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
     let (exit, event) = match ending {
         // A report counts even if the attempt was being stopped: finished work is not repeated.
         Ending::Reported(verdict) => {
-            (Exit::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
+            (TurnEffect::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
         }
         Ending::Failed | Ending::Interrupted | Ending::Stopped if is_stopping => {
             (after_stop(run.status), None)
@@ -140,16 +140,16 @@ fn answered(run: &mut Run, step: StepId, turn: Turn, verdict: Value) -> Absorbed
 }
 
 /// What the end of an attempt means for its turn, and the event for the protocol.
-type EndOfTurn = (Exit, Option<Event>);
+type EndOfTurn = (TurnEffect, Option<Event>);
 
 fn after_failure(run: &Run, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
     let failures = active.failures + 1;
     if failures >= run.machine.max_attempts(&attempt.step).get() {
         exhausted(attempt)
     } else if outcome_is_known(run.status) {
-        (Exit::Drained, None)
+        (TurnEffect::Drained, None)
     } else {
-        (Exit::WillRetry { failures, next: attempt.attempt_no.next() }, None)
+        (TurnEffect::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
@@ -158,19 +158,19 @@ fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptI
     if interruptions > MAX_INTERRUPTIONS {
         exhausted(attempt)
     } else if outcome_is_known(status) {
-        (Exit::Released, None)
+        (TurnEffect::Released, None)
     } else {
-        (Exit::Interrupted { interruptions }, None)
+        (TurnEffect::Interrupted { interruptions }, None)
     }
 }
 
 fn exhausted(attempt: &AttemptId) -> EndOfTurn {
-    (Exit::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
+    (TurnEffect::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
 /// Returns the exit of a stopped attempt. A run that can be resumed keeps the turn.
-fn after_stop(status: RunStatus) -> Exit {
-    if outcome_is_known(status) { Exit::Released } else { Exit::Stopped }
+fn after_stop(status: RunStatus) -> TurnEffect {
+    if outcome_is_known(status) { TurnEffect::Released } else { TurnEffect::Stopped }
 }
 
 /// Returns whether the outcome is known, so that nothing is retried.
@@ -197,7 +197,7 @@ pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &
         Next::Finish(outcome) => finish(run, outcome, decision),
         Next::Drain(outcome) => drain(run, outcome, decision),
         // Steps that become ready now are found again if the run is reopened.
-        Next::Queue(_) | Next::Requeue(_) if outcome_is_known(run.status) => {}
+        Next::Queue(_) | Next::QueueIdle(_) if outcome_is_known(run.status) => {}
         Next::Queue(steps) => {
             for step in steps {
                 assert!(
@@ -207,7 +207,7 @@ pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &
                 queue(run, step, decision);
             }
         }
-        Next::Requeue(steps) => {
+        Next::QueueIdle(steps) => {
             for step in steps {
                 if !run.active_turns.contains_key(&step) {
                     queue(run, step, decision);
@@ -257,7 +257,7 @@ fn dequeue_all(run: &mut Run, decision: &mut Decision) {
     let queued: Vec<_> = run
         .active_turns
         .iter()
-        .filter(|(_, active)| !active.status.holds_slot())
+        .filter(|(_, active)| !active.status.has_live_attempt())
         .map(|(step, _)| step.clone())
         .collect();
     for step in queued {

@@ -104,11 +104,11 @@ fn carry_out_reopening(run: &mut Run, protocol_move: Move, decision: &mut Decisi
     match (run.status, &protocol_move.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
-            Next::Queue(_) | Next::Requeue(_),
+            Next::Queue(_) | Next::QueueIdle(_),
         ) => {
             decision.apply(run, Change::Status { status: RunStatus::Running });
         }
-        (_, Next::Queue(_) | Next::Requeue(_) | Next::Finish(_) | Next::Drain(_)) => {}
+        (_, Next::Queue(_) | Next::QueueIdle(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
     carry_out(run, protocol_move, decision);
 }
@@ -227,7 +227,7 @@ fn retry(run: &mut Run, step: Option<&StepId>, decision: &mut Decision) -> Resul
 
 fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Refusal> {
     let info = run.machine.kind().info();
-    if !info.skips {
+    if !info.can_skip {
         return Err(Refusal::CannotSkip(step.to_string(), info.name));
     }
     match run.machine.step_status(step) {
@@ -238,7 +238,7 @@ fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Ref
     let mut queued = run.machine.items(step);
     queued.push(step.clone());
     queued.retain(|step| run.active_turns.contains_key(step));
-    if let Some(running) = queued.iter().find(|step| run.active_turns[*step].status.holds_slot()) {
+    if let Some(running) = queued.iter().find(|step| run.active_turns[*step].status.has_live_attempt()) {
         return Err(Refusal::Running(running.to_string()));
     }
     reopen(run, decision)?;

@@ -11,15 +11,15 @@
 mod absorb;
 mod change;
 mod consider;
-mod proceed;
+mod deferred_transition;
 mod run_state;
 mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
-pub use change::{Action, Change, Decision, Exit, StopReason};
+pub use change::{Action, Change, Decision, StopReason, TurnEffect};
 pub use consider::{Refusal, Request, consider, import, open};
-pub use proceed::proceed;
+pub use deferred_transition::make_deferred_transition;
 pub use run_state::RunState;
 pub use scheduling::start_queued;
 pub use state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};

@@ -9,7 +9,7 @@ use super::change::Change;
 use super::state::{ActiveTurn, Run, RunStatus};
 use crate::entry::{BadEntry, Entry, Input, RecoverySource, Timer};
 use crate::machine::Machine;
-use crate::{AttemptId, Stamp, StepId, Turn};
+use crate::{AttemptId, StepId, Timestamp, Turn};
 
 /// A run after the entries of its journal.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct RunState {
     /// attempt only if the command was also the engine, so its host is right, too.
     pub hosts: BTreeMap<AttemptId, String>,
     /// The time of the last entry.
-    pub at: Stamp,
+    pub at: Timestamp,
 }
 
 /// The stored form of a run's state, without definition and document.
@@ -32,13 +32,13 @@ struct Snapshot {
     state: Box<RawValue>,
     timers: BTreeMap<AttemptId, Timer>,
     hosts: BTreeMap<AttemptId, String>,
-    at: Stamp,
+    at: Timestamp,
 }
 
 impl RunState {
     /// Returns the state before the first entry.
-    pub fn blank(machine: Box<dyn Machine>, at: Stamp) -> Self {
-        Self { run: Run::blank(machine), timers: BTreeMap::new(), hosts: BTreeMap::new(), at }
+    pub fn empty(machine: Box<dyn Machine>, at: Timestamp) -> Self {
+        Self { run: Run::empty(machine), timers: BTreeMap::new(), hosts: BTreeMap::new(), at }
     }
 
     /// Returns the state as a snapshot.

@@ -12,7 +12,7 @@ use crate::{AttemptId, StepId};
 /// decision goes into the same entry.
 pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
     let mut decision = Decision::nothing();
-    if !run.status.starts() {
+    if !run.status.may_start_steps() {
         return decision;
     }
     if slots == 0 {
@@ -20,9 +20,9 @@ pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
     }
     let is_effect = |step: &StepId| run.machine.step_kind(step) == StepKind::Effect;
     let taken =
-        run.active_turns.iter().filter(|(step, active)| active.status.holds_slot() && !is_effect(step));
+        run.active_turns.iter().filter(|(step, active)| active.status.has_live_attempt() && !is_effect(step));
     let mut free = slots.saturating_sub(taken.count());
-    let must_not_start = run.machine.deferred().map(|deferred| deferred.quiet).unwrap_or_default();
+    let must_not_start = run.machine.deferred().map(|deferred| deferred.must_be_idle).unwrap_or_default();
     let queued = run
         .active_turns
         .iter()

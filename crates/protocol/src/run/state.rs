@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, Exit};
+use super::change::{Change, TurnEffect};
 use crate::machine::Machine;
 use crate::rules::Outcome;
 use crate::{AttemptId, AttemptNo, StepId, Turn};
@@ -29,7 +29,7 @@ pub enum RunStatus {
 
 impl RunStatus {
     /// Returns whether queued steps may start.
-    pub fn starts(self) -> bool {
+    pub fn may_start_steps(self) -> bool {
         match self {
             Self::Running => true,
             Self::Paused
@@ -91,7 +91,7 @@ pub enum TurnStatus {
 
 impl TurnStatus {
     /// Returns whether an attempt may be alive.
-    pub fn holds_slot(self) -> bool {
+    pub fn has_live_attempt(self) -> bool {
         match self {
             Self::Running | Self::Stopping => true,
             Self::Queued | Self::BackingOff | Self::Waiting => false,
@@ -123,13 +123,13 @@ impl PartialEq for Run {
 
 impl Run {
     /// Returns the state before the first entry.
-    pub fn blank(machine: Box<dyn Machine>) -> Self {
+    pub fn empty(machine: Box<dyn Machine>) -> Self {
         Self { status: RunStatus::Running, machine, active_turns: BTreeMap::new(), turns: BTreeMap::new() }
     }
 
     /// Returns the attempts that may be alive.
     pub fn live_attempts(&self) -> impl Iterator<Item = (AttemptId, &ActiveTurn)> {
-        let live = self.active_turns.iter().filter(|(_, active)| active.status.holds_slot());
+        let live = self.active_turns.iter().filter(|(_, active)| active.status.has_live_attempt());
         live.map(|(step, active)| (active.attempt_id(step), active))
     }
 
@@ -175,16 +175,19 @@ impl Run {
             Change::Ended { attempt, exit, .. } => {
                 let active = self.active(&attempt.step);
                 match exit {
-                    Exit::WillRetry { failures, .. } => {
+                    TurnEffect::WillRetry { failures, .. } => {
                         active.failures = *failures;
                         active.status = TurnStatus::BackingOff;
                     }
-                    Exit::Interrupted { interruptions } => {
+                    TurnEffect::Interrupted { interruptions } => {
                         active.interruptions = *interruptions;
                         active.status = TurnStatus::Queued;
                     }
-                    Exit::Stopped => active.status = TurnStatus::Queued,
-                    Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {
+                    TurnEffect::Stopped => active.status = TurnStatus::Queued,
+                    TurnEffect::Reported
+                    | TurnEffect::Exhausted
+                    | TurnEffect::Released
+                    | TurnEffect::Drained => {
                         self.active_turns.remove(&attempt.step);
                     }
                 }
@@ -197,12 +200,12 @@ impl Run {
     }
 
     /// Returns whether `change` can be applied. Used for entries of damaged or foreign files, before they are folded.
-    pub fn admits(&self, change: &Change) -> bool {
+    pub fn can_apply(&self, change: &Change) -> bool {
         let in_turn =
             |step: &StepId, turn: Turn| self.active_turns.get(step).is_some_and(|active| active.turn == turn);
         match change {
             Change::Status { .. } => true,
-            Change::Protocol { transition } => self.machine.admits(transition),
+            Change::Protocol { transition } => self.machine.can_apply(transition),
             Change::Queued { step, .. } => self.machine.has_step(step),
             Change::Waiting { step, .. }
             | Change::Answered { step, .. }

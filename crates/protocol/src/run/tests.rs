@@ -7,7 +7,7 @@ use super::*;
 use crate::machine::{Typed, json};
 use crate::rules::{Outcome, Protocol as _, RunLocation};
 use crate::steps::{Definition, DefinitionSource, OnFailure, State, StepSpec, Steps, Verdict, Workflow};
-use crate::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
+use crate::{AttemptId, AttemptNo, RunId, StepId, Timestamp, Turn};
 
 fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
@@ -58,8 +58,8 @@ impl Fixture {
 
     fn of(definition: Definition, slots: usize) -> Self {
         let location = RunLocation::new(RunId::new("test").unwrap(), "/repo".to_owned());
-        let document = Steps::open_document(&definition, &location, Stamp::from_micros(0));
-        let mut run = Run::blank(Box::new(Typed::<Steps>::new(definition, document)));
+        let document = Steps::open_document(&definition, &location, Timestamp::from_micros(0));
+        let mut run = Run::empty(Box::new(Typed::<Steps>::new(definition, document)));
         open(&mut run);
         let mut fixture = Self { run, slots };
         fixture.start_queued();
@@ -79,7 +79,7 @@ impl Fixture {
     /// Starts queued steps and makes deferred transitions, until nothing changes.
     fn start_and_proceed(&mut self) {
         self.start_queued();
-        while proceed(&mut self.run).is_some() {
+        while make_deferred_transition(&mut self.run).is_some() {
             self.start_queued();
         }
     }

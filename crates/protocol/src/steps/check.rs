@@ -5,8 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
-use crate::Stamp;
-use crate::check::{Findings, Location, Violation, artifact_path_problem, kind, member};
+use crate::Timestamp;
+use crate::check::{Location, Violation, ViolationCollector, artifact_path_problem, kind, member};
 use crate::closest;
 
 /// Checks a typed document. Returns every violation.
@@ -16,7 +16,7 @@ pub fn check_document(document: &Document) -> Vec<Violation> {
 
 /// Checks any JSON. Returns every violation, in the order of the rules.
 pub fn check(document: &Value) -> Vec<Violation> {
-    let mut findings = Findings(Vec::new());
+    let mut findings = ViolationCollector(Vec::new());
     let at = Location::document();
     let Value::Object(fields) = document else {
         findings.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
@@ -106,7 +106,13 @@ const STEP_FIELDS: [Field; 12] = [
 
 type Fields = Map<String, Value>;
 
-fn check_fields(at: &Location, fields: &Fields, known: &[Field], steps: &Fields, findings: &mut Findings) {
+fn check_fields(
+    at: &Location,
+    fields: &Fields,
+    known: &[Field],
+    steps: &Fields,
+    findings: &mut ViolationCollector,
+) {
     for field in known {
         match fields.get(field.name) {
             None => missing(at, fields, field, known, findings),
@@ -116,7 +122,13 @@ fn check_fields(at: &Location, fields: &Fields, known: &[Field], steps: &Fields,
     }
 }
 
-fn missing(at: &Location, fields: &Fields, field: &Field, known: &[Field], findings: &mut Findings) {
+fn missing(
+    at: &Location,
+    fields: &Fields,
+    field: &Field,
+    known: &[Field],
+    findings: &mut ViolationCollector,
+) {
     let name = field.name;
     let unknown = fields.keys().map(String::as_str);
     let unknown = unknown.filter(|key| !known.iter().any(|field| field.name == *key));
@@ -140,8 +152,14 @@ fn example(kind: Kind) -> &'static str {
     }
 }
 
-fn check_value(at: &Location, field: &Field, value: &Value, steps: &Fields, findings: &mut Findings) {
-    let wrong = |expected: &str, findings: &mut Findings| {
+fn check_value(
+    at: &Location,
+    field: &Field,
+    value: &Value,
+    steps: &Fields,
+    findings: &mut ViolationCollector,
+) {
+    let wrong = |expected: &str, findings: &mut ViolationCollector| {
         let expected = if field.nullable { format!("{expected} or null") } else { expected.to_owned() };
         findings.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
     };
@@ -169,7 +187,7 @@ fn check_value(at: &Location, field: &Field, value: &Value, steps: &Fields, find
     }
 }
 
-fn check_text(at: &Location, kind: Kind, text: &str, steps: &Fields, findings: &mut Findings) {
+fn check_text(at: &Location, kind: Kind, text: &str, steps: &Fields, findings: &mut ViolationCollector) {
     let name = &at.name;
     match kind {
         Kind::Path if !text.starts_with('/') => {
@@ -204,21 +222,21 @@ fn check_text(at: &Location, kind: Kind, text: &str, steps: &Fields, findings: &
 
 /// Returns whether a time is written exactly as the format requires.
 fn is_time(text: &str) -> bool {
-    text.parse::<Stamp>().is_ok_and(|stamp| stamp.to_string() == text)
+    text.parse::<Timestamp>().is_ok_and(|stamp| stamp.to_string() == text)
 }
 
 fn status(text: &str) -> Option<Status> {
     STATUSES.into_iter().find(|status| status.as_str() == text)
 }
 
-fn check_count(at: &Location, number: &serde_json::Number, findings: &mut Findings) {
+fn check_count(at: &Location, number: &serde_json::Number, findings: &mut ViolationCollector) {
     if number.as_u64().is_none_or(|number| number > u64::from(u32::MAX)) {
         let message = format!("{} is {number}; it must be a whole number from 0 to {}", at.name, u32::MAX);
         findings.add("bad-count", at, message, "write how often it happened, such as `0`");
     }
 }
 
-fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut Findings) {
+fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut ViolationCollector) {
     for (index, item) in items.iter().enumerate() {
         let at = at.entry(index);
         let Some(text) = item.as_str() else {
@@ -232,7 +250,7 @@ fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut Findin
     }
 }
 
-fn check_metrics(at: &Location, metrics: &Fields, findings: &mut Findings) {
+fn check_metrics(at: &Location, metrics: &Fields, findings: &mut ViolationCollector) {
     for (name, value) in metrics.iter().filter(|(_, value)| !value.is_string()) {
         let at = at.inside(name);
         let message =
@@ -248,7 +266,7 @@ fn check_metrics(at: &Location, metrics: &Fields, findings: &mut Findings) {
 }
 
 /// Checks the fields that a status requires. A missing field has been reported already.
-fn check_status(at: &Location, fields: &Fields, findings: &mut Findings) {
+fn check_status(at: &Location, fields: &Fields, findings: &mut ViolationCollector) {
     let Some(status) = fields.get("status").and_then(Value::as_str).and_then(status) else { return };
     let mut require = |name: &str, rule, repair: &str| {
         if fields.get(name).is_some_and(Value::is_null) {

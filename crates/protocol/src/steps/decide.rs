@@ -81,10 +81,10 @@ fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Ch
     let changes = vec![Change::Restarted { from: from.clone(), steps, items }];
     let restarted = state_after(state, &changes);
     if definition.has_loops() {
-        return Deferred { quiet, then: done_with_loops(definition, changes, restarted) };
+        return Deferred { must_be_idle: quiet, transition: done_with_loops(definition, changes, restarted) };
     }
-    let next = Next::Requeue(startable(definition, &restarted));
-    Deferred { quiet, then: Move { changes, next } }
+    let next = Next::QueueIdle(startable(definition, &restarted));
+    Deferred { must_be_idle: quiet, transition: Move { changes, next } }
 }
 
 pub(super) fn decide(
@@ -98,7 +98,7 @@ pub(super) fn decide(
         Next::Finish(_) | Next::Drain(_) => {
             decided.changes.extend(state.answered().cloned().map(Change::Done));
         }
-        Next::Queue(_) | Next::Requeue(_) => {}
+        Next::Queue(_) | Next::QueueIdle(_) => {}
     }
     decided
 }
@@ -122,7 +122,7 @@ fn decide_event(
         Event::Retried { steps } => {
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let state = state_after(state, &changes);
-            let next = Next::Requeue(startable(definition, &state));
+            let next = Next::QueueIdle(startable(definition, &state));
             Move { changes, next }
         }
         Event::Skipped { step } => {
@@ -136,7 +136,7 @@ fn decide_event(
             } else if !state.failed.is_empty() && !can_continue(definition, &state) {
                 Next::Finish(Outcome::Failed)
             } else {
-                Next::Requeue(startable(definition, &state))
+                Next::QueueIdle(startable(definition, &state))
             };
             Move { changes: vec![change], next }
         }
@@ -218,7 +218,7 @@ fn done_with_loops(
     } else if !state.failed.is_empty() && !can_continue(definition, &state) {
         Next::Finish(Outcome::Failed)
     } else {
-        Next::Requeue(startable(definition, &state))
+        Next::QueueIdle(startable(definition, &state))
     };
     Move { changes, next }
 }
@@ -276,7 +276,7 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
         OnFailure::Continue if can_continue(definition, &state_after(state, &changes)) => {
             // The items after a failed one can start.
             let ready = definition.has_loops().then(|| startable(definition, &state_after(state, &changes)));
-            Next::Requeue(ready.unwrap_or_default())
+            Next::QueueIdle(ready.unwrap_or_default())
         }
         OnFailure::Continue => Next::Finish(Outcome::Failed),
     };
@@ -287,7 +287,7 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if let Some(step) = state.answered().next() {
         let then = done(definition, state, Change::Done(step.clone()));
-        return Some(Deferred { quiet: BTreeSet::new(), then });
+        return Some(Deferred { must_be_idle: BTreeSet::new(), transition: then });
     }
     match &state.restarting {
         Some(from) => Some(restart(definition, state, from)),
@@ -328,9 +328,9 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
         Next::Finish(Outcome::Failed)
     } else {
         let ready = startable(definition, &reset).into_iter().filter(|step| targets.contains(step));
-        Next::Requeue(ready.collect())
+        Next::QueueIdle(ready.collect())
     };
-    Some(Deferred { quiet, then: Move { changes, next } })
+    Some(Deferred { must_be_idle: quiet, transition: Move { changes, next } })
 }
 
 /// Returns the loop-back of these gates in a workflow with data loops. Inside an item it resets that item only.
@@ -350,7 +350,7 @@ fn loop_back_with_loops(
     let targets = all.iter().filter(|target| !is_nested(target)).cloned().collect();
     let changes = vec![Change::Reset { gates, targets, steps, items, reopened }];
     let reset = state_after(state, &changes);
-    Deferred { quiet, then: done_with_loops(definition, changes, reset) }
+    Deferred { must_be_idle: quiet, transition: done_with_loops(definition, changes, reset) }
 }
 
 /// Returns what an imported run does next.
@@ -362,7 +362,7 @@ pub(super) fn next_after_import(definition: &Definition, state: &State) -> Next<
         OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
         OnFailure::Continue => state.failed.is_empty() || can_continue(definition, state),
     };
-    if continues { Next::Requeue(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
+    if continues { Next::QueueIdle(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
 }
 
 pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {

@@ -11,7 +11,7 @@ use super::phases::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
 use crate::brief::Memory;
-use crate::report::Form;
+use crate::report::ReportForm;
 
 /// The definition of a run, with an index of its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct DefinitionSource {
 }
 
 /// Executions of a gate if no limit is configured.
-pub const DEFAULT_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
+pub const DEFAULT_MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
 
 /// What happens to the rest of the run when a step has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -205,8 +205,8 @@ impl Definition {
     }
 
     /// Returns what the report of an agent must contain.
-    pub(super) fn report_form(&self) -> Form {
-        self.source.report_schema.clone().map_or(Form::Plain, Form::Matching)
+    pub(super) fn report_form(&self) -> ReportForm {
+        self.source.report_schema.clone().map_or(ReportForm::Plain, ReportForm::Matching)
     }
 
     pub fn max_iterations(&self) -> NonZeroU32 {

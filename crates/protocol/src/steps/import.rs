@@ -16,7 +16,7 @@ use super::state::{Change, State};
 use super::workflow::StepSpec;
 use crate::check::Violation;
 use crate::rules::{ImportRefusal, Move};
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// How `record` begins the error of a failed gate.
 pub(super) const GATE_FAILURE: &str = "Gate failure";
@@ -63,7 +63,7 @@ fn is_harmless(document: &Value, found: &Violation) -> bool {
     match found.rule {
         "bad-time" => {
             let time = document.pointer(&found.pointer).and_then(Value::as_str);
-            time.is_some_and(|time| time.parse::<Stamp>().is_ok())
+            time.is_some_and(|time| time.parse::<Timestamp>().is_ok())
         }
         rule => HARMLESS.contains(&rule),
     }
@@ -178,11 +178,11 @@ steps:
 
     fn definition() -> Definition {
         let source = DefinitionSource {
-            workflow: load::examine(WORKFLOW).workflow.unwrap(),
+            workflow: load::analyze(WORKFLOW).workflow.unwrap(),
             source: String::new(),
             prompts: Default::default(),
             max_attempts: crate::rules::DEFAULT_MAX_ATTEMPTS,
-            max_iterations: crate::steps::DEFAULT_ITERATIONS,
+            max_iterations: crate::steps::DEFAULT_MAX_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
             report_schema: None,
@@ -214,8 +214,8 @@ steps:
     #[test]
     fn a_data_loop_starts_again_unless_all_steps_of_its_items_are_done() {
         let id = |id| StepId::new(id).unwrap();
-        assert_eq!(next(["COMPLETED", "COMPLETED", "PENDING"]), Next::Requeue(vec![id("code")]));
-        assert_eq!(next(["COMPLETED", "FAILED", "PENDING"]), Next::Requeue(vec![id("code")]));
+        assert_eq!(next(["COMPLETED", "COMPLETED", "PENDING"]), Next::QueueIdle(vec![id("code")]));
+        assert_eq!(next(["COMPLETED", "FAILED", "PENDING"]), Next::QueueIdle(vec![id("code")]));
         assert_eq!(
             next(["COMPLETED", "COMPLETED", "COMPLETED"]),
             Next::Finish(crate::rules::Outcome::Succeeded)

@@ -25,13 +25,13 @@ use std::num::NonZeroU32;
 
 pub use check::{check, check_document};
 pub use decide::Request;
-pub use definition::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure};
+pub use definition::{DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, OnFailure};
 pub use document::{Document, Status, StepDocument};
 pub use load::add_effects;
 pub use phases::Phase;
 pub use phases::items::ITEMS;
 pub use phases::when::{Comparison, EXISTING, EndStatus, FIND_ARTIFACTS, Operand, PATHS, When};
-pub use salvage::{Completed, Reports, complete, salvage};
+pub use salvage::{FilledDocument, Reports, fill_missing, salvage};
 pub use state::{Change, State};
 pub use step::Verdict;
 pub use time::Time;
@@ -46,7 +46,7 @@ use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// The `steps` protocol: the steps of a workflow file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Protocol for Steps {
         (definition.has_step(id) || is_item()).then(|| id.clone())
     }
 
-    fn admits(definition: &Definition, _: &State, change: &Change) -> bool {
+    fn can_apply(definition: &Definition, _: &State, change: &Change) -> bool {
         change.steps().all(|step| definition.has_step(step) || definition.item_of(step).is_some())
     }
 
@@ -215,7 +215,7 @@ impl Protocol for Steps {
         import::import(definition, document)
     }
 
-    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
         record::open(definition, location, at)
     }
 

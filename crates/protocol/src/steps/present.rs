@@ -10,16 +10,16 @@ use super::{
 };
 use crate::present::{Line, LoopBack, Present, StatusKind, StepOutline, StepSummary, Tone};
 use crate::rules::Never;
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 impl Present for Steps {
     const STEP: (&'static str, &'static str) = ("step", "steps");
-    const STEPS_AT: &'static str = "steps";
-    const OPENED_BY: &'static str = "callboard run";
-    const OPENED_WITH: &'static str = "workflow";
+    const STEPS_KEY: &'static str = "steps";
+    const START_COMMAND: &'static str = "callboard run";
+    const START_ARGUMENT: &'static str = "workflow";
     const RETRIES: bool = true;
     const RENAMES: bool = true;
-    const CHECKS_FOLLOW: bool = true;
+    const CHECKS_ARE_TURNS: bool = true;
 
     fn agent(definition: &Definition, state: &State, step: &StepId) -> String {
         match state.phase(definition, step) {
@@ -52,7 +52,7 @@ impl Present for Steps {
         state.done.contains(step)
     }
 
-    fn created_at(document: &Document) -> Stamp {
+    fn created_at(document: &Document) -> Timestamp {
         document.head.created_at.stamp()
     }
 

@@ -13,12 +13,12 @@ use super::import::GATE_FAILURE;
 use super::{Time, record};
 use crate::report::{self, Report};
 use crate::rules::RunLocation;
-use crate::torn;
-use crate::{Stamp, StepId};
+use crate::truncated_json;
+use crate::{StepId, Timestamp};
 
 /// A document with every field and step that an import needs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Completed {
+pub struct FilledDocument {
     pub document: Value,
     /// What it did not have, in a few words each.
     pub lost: Vec<String>,
@@ -37,18 +37,18 @@ const STEP_DEPTH: usize = 2;
 pub fn salvage(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => torn::beginning(text, &error, STEP_DEPTH).unwrap_or_else(|| json!({})),
+        Err(error) => truncated_json::parse_prefix(text, &error, STEP_DEPTH).unwrap_or_else(|| json!({})),
     }
 }
 
 /// Adds what a document lacks: fields above the steps as in a new run; steps from their reports, or else as pending.
-pub fn complete(
+pub fn fill_missing(
     definition: &Definition,
     location: &RunLocation,
-    at: Stamp,
+    at: Timestamp,
     document: Value,
     reports: &Reports,
-) -> Completed {
+) -> FilledDocument {
     let fresh = serde_json::to_value(record::open(definition, location, at));
     let Ok(Value::Object(fresh)) = fresh else { panic!("BUG: a document is an object") };
     let mut lost = Vec::new();
@@ -81,7 +81,7 @@ pub fn complete(
         }
     }
     lost.retain(|what| what != "`steps`");
-    Completed { document: Value::Object(found), lost, from_reports }
+    FilledDocument { document: Value::Object(found), lost, from_reports }
 }
 
 fn to_json(step: &StepDocument) -> Value {
@@ -133,7 +133,7 @@ mod tests {
     use super::super::{DefinitionSource, OnFailure};
     use super::*;
     use crate::RunId;
-    use crate::report::Expected;
+    use crate::report::ReportIdentity;
     use crate::steps::load::load;
 
     const WHOLE: &str = r#"{
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// Completes a document of four steps with the reports of some of them, each with its end and its gate failure.
-    fn completed(found: Value, reports: &[(&str, &str, bool)]) -> Completed {
+    fn completed(found: Value, reports: &[(&str, &str, bool)]) -> FilledDocument {
         let source = "\
 steps:
 - {id: docs, agent: x, prompt: p, needs: [review]}
@@ -188,21 +188,23 @@ steps:
         let run = RunId::new("f8c1a491").unwrap();
         let reports = reports.iter().map(|(id, ended_at, gate_failure)| {
             let step_id = StepId::new(*id).unwrap();
-            let expected = Expected { run_id: run.clone(), step_id: step_id.clone(), agent: "x".to_owned() };
-            let mut report = Report::completed(&expected, Stamp::from_micros(0), Map::new());
+            let expected =
+                ReportIdentity { run_id: run.clone(), step_id: step_id.clone(), agent: "x".to_owned() };
+            let mut report = Report::completed(&expected, Timestamp::from_micros(0), Map::new());
             report.ended_at = format!("2025-01-15T{ended_at}Z");
             report.gate_failure = *gate_failure;
             (step_id, (format!("/reports/{id}.json"), report))
         });
         let location = RunLocation::new(run.clone(), "/repo".to_owned());
-        complete(&definition, &location, Stamp::from_micros(0), found, &reports.collect())
+        fill_missing(&definition, &location, Timestamp::from_micros(0), found, &reports.collect())
     }
 
     #[test]
     fn a_lost_step_is_rebuilt_from_its_report_if_the_report_is_of_the_current_iteration() {
         let plan = json!({"status": "COMPLETED", "ended_at": "2025-01-15T14:30:00Z"});
         let found = json!({"steps": {"plan": plan}});
-        let status = |completed: &Completed, step: &str| completed.document["steps"][step]["status"].clone();
+        let status =
+            |completed: &FilledDocument, step: &str| completed.document["steps"][step]["status"].clone();
         let all = [("review", "14:31:00", false), ("docs", "14:32:00", false), ("code", "14:31:00", false)];
         let taken = completed(found.clone(), &all);
         assert_eq!(

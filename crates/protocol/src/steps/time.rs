@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Stamp;
+use crate::Timestamp;
 
 /// A time in the document. It is written as it was read: other programs leave out the microseconds if there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {
-    stamp: Stamp,
+    stamp: Timestamp,
     precision: Precision,
 }
 
@@ -19,13 +19,13 @@ enum Precision {
 }
 
 impl Time {
-    pub fn stamp(self) -> Stamp {
+    pub fn stamp(self) -> Timestamp {
         self.stamp
     }
 }
 
-impl From<Stamp> for Time {
-    fn from(stamp: Stamp) -> Self {
+impl From<Timestamp> for Time {
+    fn from(stamp: Timestamp) -> Self {
         Self { stamp, precision: Precision::Microseconds }
     }
 }

@@ -11,14 +11,14 @@ use super::document::{self, Document, GroupPart, Mailbox};
 use super::report::copies;
 use super::report::plan::{self, overlap};
 use super::report::verdicts;
-use super::state::{Blocked, Hold, Limit, Reason, Stage};
+use super::state::{Blocked, DecisionReason, DevelopReason, GroupProgress, Stage};
 use super::step::{PmStep, Role, Step};
 use crate::StepId;
 use crate::brief::{Brief, TreeUse, Worktree};
 use crate::checks::CheckSpec;
 use crate::people::{AnswerOption, ItemKind, Question};
 use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
-use crate::report::{Form, ReportFields};
+use crate::report::{ReportFields, ReportForm};
 use crate::rules::Effect;
 
 const PLACEHOLDERS: &[&str] = &["request", "task", "state", "messages"];
@@ -174,13 +174,13 @@ fn check_task(document: &Document) -> String {
 fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
     let Some(group) = document.groups.get(id) else { return String::new() };
     match (role, group.stage) {
-        (Role::Developer, Stage::Develop(Reason::QaFailed)) => {
+        (Role::Developer, Stage::Develop(DevelopReason::QaFailed)) => {
             "QA failed. Fix what it found (see the messages), then report READY_FOR_QA again.".to_owned()
         }
-        (Role::Developer, Stage::Develop(Reason::ChangesRequested)) => {
+        (Role::Developer, Stage::Develop(DevelopReason::ChangesRequested)) => {
             "Changes were requested. Make them (see the messages), then report again.".to_owned()
         }
-        (Role::Developer, Stage::Develop(Reason::Unblocked)) => {
+        (Role::Developer, Stage::Develop(DevelopReason::Unblocked)) => {
             "You were blocked, and the tech lead has helped (see the messages). Go on.".to_owned()
         }
         (Role::Developer, _) => "Implement the tasks of the group. Report READY_FOR_QA, or READY_FOR_REVIEW if there are no \
@@ -280,7 +280,7 @@ fn messages(document: &Document, step: &Step) -> String {
 }
 
 /// Returns the form of the step's report. Its example is a report of success, which rehearsals use.
-fn form(definition: &Definition, document: &Document, step: &Step) -> Form {
+fn form(definition: &Definition, document: &Document, step: &Step) -> ReportForm {
     let counts = json!({
         "type": "object", "required": ["total", "passed", "failed"],
         "properties": {
@@ -375,13 +375,13 @@ fn form(definition: &Definition, document: &Document, step: &Step) -> Form {
             )
         }
         Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
-        | Step::Group(_, Role::Merge | Role::Decision) => return Form::Plain,
+        | Step::Group(_, Role::Merge | Role::Decision) => return ReportForm::Plain,
     };
     let example = match example {
         Value::Object(example) => example,
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
-    Form::Fields(Arc::new(ReportFields {
+    ReportForm::Fields(Arc::new(ReportFields {
         example,
         schema,
         rules: rules.to_owned(),
@@ -458,8 +458,8 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     let text = match step {
         Step::Group(id, Role::Decision) => {
             let group = document.groups.get(id)?;
-            let (Hold::Asks(limit) | Hold::Failed(limit)) = group.hold else { return None };
-            let why = group.imported_because.as_deref().filter(|_| limit == Limit::Imported);
+            let (GroupProgress::Asks(limit) | GroupProgress::Failed(limit)) = group.hold else { return None };
+            let why = group.imported_because.as_deref().filter(|_| limit == DecisionReason::Imported);
             let asked =
                 format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)));
             std::iter::once(asked).chain(last_feedback(document, id, group)).collect::<Vec<_>>().join("\n")
@@ -491,15 +491,15 @@ fn last_feedback(document: &Document, id: &GroupId, group: &GroupPart) -> Vec<St
     [qa, review, error].into_iter().flatten().collect()
 }
 
-fn limit_text(limit: Limit) -> &'static str {
+fn limit_text(limit: DecisionReason) -> &'static str {
     match limit {
-        Limit::Developer => "its developer has had all turns",
-        Limit::Qa => "QA has had all turns",
-        Limit::Review => "the tech lead has had all reviews",
-        Limit::NoProgress => "a review found no fewer blocking issues than the one before",
-        Limit::TechLead => "the tech lead has no attempts left",
-        Limit::Merge => "its merge could not be tried",
-        Limit::Imported => "the imported store does not say what it needs",
+        DecisionReason::Developer => "its developer has had all turns",
+        DecisionReason::Qa => "QA has had all turns",
+        DecisionReason::Review => "the tech lead has had all reviews",
+        DecisionReason::NoProgress => "a review found no fewer blocking issues than the one before",
+        DecisionReason::TechLead => "the tech lead has no attempts left",
+        DecisionReason::Merge => "its merge could not be tried",
+        DecisionReason::Imported => "the imported store does not say what it needs",
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, GroupId, Limits};
-use super::state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State};
+use super::state::{Blocked, DecisionReason, DevelopReason, FinalStage, Group, GroupProgress, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PlannedWork, PmStep, QaVerdict, Role, Step, TechLeadVerdict,
     Verdict,
@@ -38,7 +38,7 @@ pub enum Change {
     Asked {
         group: GroupId,
         to: Stage,
-        limit: Limit,
+        limit: DecisionReason,
     },
     Chosen {
         group: GroupId,
@@ -79,21 +79,21 @@ fn transition(stage: Stage, verdict: &Verdict) -> Option<Stage> {
         }),
         (Stage::Test, Verdict::Qa(verdict)) => Some(match verdict {
             QaVerdict::Pass => Stage::Review,
-            QaVerdict::Fail => Stage::Develop(Reason::QaFailed),
+            QaVerdict::Fail => Stage::Develop(DevelopReason::QaFailed),
             QaVerdict::Blocked => Stage::Unblock(Blocked::Qa),
             QaVerdict::Flaky => Stage::Unblock(Blocked::Flaky),
         }),
         (Stage::Review, Verdict::TechLead(TechLeadVerdict::Approved)) => Some(Stage::Merge),
         (Stage::Review, Verdict::TechLead(TechLeadVerdict::ChangesRequested { .. })) => {
-            Some(Stage::Develop(Reason::ChangesRequested))
+            Some(Stage::Develop(DevelopReason::ChangesRequested))
         }
         (Stage::Unblock(blocked), Verdict::TechLead(TechLeadVerdict::Unblocked)) => Some(match blocked {
-            Blocked::Developer | Blocked::Flaky => Stage::Develop(Reason::Unblocked),
+            Blocked::Developer | Blocked::Flaky => Stage::Develop(DevelopReason::Unblocked),
             Blocked::Qa => Stage::Test,
         }),
         (Stage::Merge, Verdict::Merge(MergeVerdict::Merged)) => Some(Stage::Complete),
         (Stage::Merge, Verdict::Merge(MergeVerdict::Refused)) => {
-            Some(Stage::Develop(Reason::ChangesRequested))
+            Some(Stage::Develop(DevelopReason::ChangesRequested))
         }
         (
             Stage::Develop(_)
@@ -133,7 +133,7 @@ pub(super) fn decide(
     }
     let max_parallel = definition.limits.groups.get();
     let mut after = applied(state, &changes);
-    if after.groups_are_done() && after.ending == Ending::Criteria && after.criteria.is_empty() {
+    if after.groups_are_done() && after.ending == FinalStage::Criteria && after.criteria.is_empty() {
         // Without commands there is nothing to run.
         let ran = Change::CriteriaRan { failed: BTreeSet::new() };
         let asked = (after.checks_left == 0).then_some(Change::CheckAsked);
@@ -152,12 +152,12 @@ pub(super) fn decide(
         after = applied(state, &changes);
     }
     let next = after.startable(max_parallel);
-    let next = if after.ending == Ending::FastForwarded {
+    let next = if after.ending == FinalStage::FastForwarded {
         Next::Finish(Outcome::Succeeded)
     } else if next.is_empty() || after.is_given_up() {
         Next::Finish(Outcome::Failed)
     } else {
-        Next::Requeue(next)
+        Next::QueueIdle(next)
     };
     Move { changes, next }
 }
@@ -237,13 +237,13 @@ fn advance(id: &GroupId, group: &Group, to: Stage, verdict: &Verdict) -> Change 
 /// Returns the change that follows if all attempts of a step failed.
 fn exhausted(state: &State, step: Step) -> Change {
     let Step::Group(id, role) = &step else { return Change::Failed { step } };
-    let stage = state.groups.get(id).map_or(Stage::Develop(Reason::New), |group| group.stage);
+    let stage = state.groups.get(id).map_or(Stage::Develop(DevelopReason::New), |group| group.stage);
     let group = id.clone();
     match role {
         Role::Developer => Change::Moved { group, to: Stage::Unblock(Blocked::Developer), blocking: None },
         Role::Qa => Change::Moved { group, to: Stage::Unblock(Blocked::Qa), blocking: None },
-        Role::TechLead => Change::Asked { group, to: stage, limit: Limit::TechLead },
-        Role::Merge => Change::Asked { group, to: stage, limit: Limit::Merge },
+        Role::TechLead => Change::Asked { group, to: stage, limit: DecisionReason::TechLead },
+        Role::Merge => Change::Asked { group, to: stage, limit: DecisionReason::Merge },
         // A person has no attempts.
         Role::Decision => Change::Failed { step },
     }
@@ -252,8 +252,8 @@ fn exhausted(state: &State, step: Step) -> Change {
 impl State {
     /// Returns whether a person has failed the run.
     fn is_given_up(&self) -> bool {
-        self.ending == Ending::Failed
-            || self.groups.values().any(|group| matches!(group.hold, Hold::Failed(_)))
+        self.ending == FinalStage::Failed
+            || self.groups.values().any(|group| matches!(group.hold, GroupProgress::Failed(_)))
     }
 
     fn add_groups(&mut self, work: &PlannedWork, limits: &Limits) {
@@ -261,7 +261,7 @@ impl State {
         for (position, planned) in (first..).zip(&work.groups) {
             self.groups.insert(planned.id.clone(), Group::new(planned, position, limits));
         }
-        self.ending = Ending::Criteria;
+        self.ending = FinalStage::Criteria;
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
@@ -282,7 +282,7 @@ impl State {
             Change::Moved { group, to, blocking } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
-                (group.stage, group.hold) = (*to, Hold::Open);
+                (group.stage, group.hold) = (*to, GroupProgress::Open);
                 group.blocking = blocking.or(group.blocking);
                 group.use_turn();
                 group.clear_if_done();
@@ -290,13 +290,13 @@ impl State {
             Change::Asked { group, to, limit } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
-                (group.stage, group.hold, group.blocking) = (*to, Hold::Asks(*limit), None);
+                (group.stage, group.hold, group.blocking) = (*to, GroupProgress::Asks(*limit), None);
             }
             Change::Chosen { group, choice } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
                 group.hold = group.hold.after(*choice);
-                if group.hold == Hold::Open {
+                if group.hold == GroupProgress::Open {
                     group.use_turn();
                 }
                 group.clear_if_done();
@@ -310,22 +310,22 @@ impl State {
                 self.failed.remove(&Step::Pm(PmStep::Check));
                 self.enter_check();
             }
-            Change::CheckAsked => self.ending = Ending::Asks,
+            Change::CheckAsked => self.ending = FinalStage::Asks,
             Change::CheckChosen { choice } => {
                 self.failed.remove(&Step::Pm(PmStep::Decision));
                 self.ending = match choice {
-                    Choice::Continue | Choice::Split => Ending::Check,
-                    Choice::Accept | Choice::Skip => Ending::Merge,
-                    Choice::Fail => Ending::Failed,
+                    Choice::Continue | Choice::Split => FinalStage::Check,
+                    Choice::Accept | Choice::Skip => FinalStage::Merge,
+                    Choice::Fail => FinalStage::Failed,
                 };
             }
             Change::Accepted => {
                 self.failed.remove(&Step::Pm(PmStep::Check));
-                self.ending = Ending::Merge;
+                self.ending = FinalStage::Merge;
             }
             Change::FastForwarded => {
                 self.failed.remove(&Step::Pm(PmStep::Merge));
-                self.ending = Ending::FastForwarded;
+                self.ending = FinalStage::FastForwarded;
             }
             Change::Failed { step } => {
                 self.failed.insert(step.clone());
@@ -338,14 +338,14 @@ impl State {
     /// Goes to the final check, which uses one of those that are left.
     fn enter_check(&mut self) {
         self.checks_left = self.checks_left.saturating_sub(1);
-        self.ending = Ending::Check;
+        self.ending = FinalStage::Check;
     }
 
     /// Replaces a group by smaller ones. What waited for it waits for them.
     fn replace(&mut self, old: &GroupId, work: &PlannedWork, limits: &Limits) {
         let (phase, after) = {
             let group = self.group_mut(old);
-            group.hold = Hold::Split;
+            group.hold = GroupProgress::Split;
             group.clear_if_done();
             (group.phase, group.after.clone())
         };
@@ -369,11 +369,11 @@ impl State {
         match step {
             Step::Group(id, Role::Decision) => {
                 let group = self.group_mut(id);
-                if let Hold::Failed(limit) = group.hold {
-                    group.hold = Hold::Asks(limit);
+                if let GroupProgress::Failed(limit) = group.hold {
+                    group.hold = GroupProgress::Asks(limit);
                 }
             }
-            Step::Pm(PmStep::Decision) if self.ending == Ending::Failed => self.ending = Ending::Asks,
+            Step::Pm(PmStep::Decision) if self.ending == FinalStage::Failed => self.ending = FinalStage::Asks,
             Step::Pm(_) | Step::Group(..) => {}
         }
     }
@@ -388,7 +388,7 @@ impl State {
     }
 
     /// Returns whether the change can be applied.
-    pub(super) fn admits(&self, change: &Change) -> bool {
+    pub(super) fn can_apply(&self, change: &Change) -> bool {
         match change {
             Change::Planned { work, .. } => {
                 !work.groups.is_empty()

@@ -34,16 +34,18 @@ use crate::rules::{
     Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError, RequestRefusal,
     RunLocation, StepKind, StepStatus, View,
 };
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 pub use decide::Change;
 pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
 pub use document::{
     Document, GroupPart, Mailbox, Message, OrchestratorStatus, StepDocument, StepDocumentStatus,
 };
-pub use import::{BranchWork, Salvaged, Store, Survey};
+pub use import::{BranchWork, CoordinationFiles, ImportPreview, Salvaged};
 pub use report::plan::{Criterion, Plan, PlanGroup, Task};
-pub use state::{Blocked, Ending, Group, Hold, Limit, Reason, Stage, State, TurnsLeft};
+pub use state::{
+    Blocked, DecisionReason, DevelopReason, FinalStage, Group, GroupProgress, Stage, State, TurnsLeft,
+};
 pub use step::{
     Choice, DeveloperVerdict, MergeVerdict, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict,
     Role, Step, TechLeadVerdict, Verdict,
@@ -90,8 +92,8 @@ impl Protocol for Team {
         state.apply(change);
     }
 
-    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
-        state.admits(change)
+    fn can_apply(_: &Definition, state: &State, change: &Change) -> bool {
+        state.can_apply(change)
     }
 
     fn steps(_: &Definition, state: &State) -> Vec<Step> {
@@ -126,8 +128,13 @@ impl Protocol for Team {
         state.rank(step)
     }
 
-    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
-        report::rights::restrict(document, step, report)
+    fn remove_unauthorized(
+        _: &Definition,
+        document: &Document,
+        step: &Step,
+        report: &mut Report,
+    ) -> Vec<String> {
+        report::rights::remove_unauthorized(document, step, report)
     }
 
     fn parse_report(
@@ -159,7 +166,7 @@ impl Protocol for Team {
         import::import(definition, document)
     }
 
-    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
         Document::open(definition, location, at)
     }
 

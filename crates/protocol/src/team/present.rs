@@ -9,7 +9,7 @@ use super::decide::Change;
 use super::definition::Definition;
 use super::document::{Document, OrchestratorStatus, StepDocumentStatus};
 use super::report::verdicts;
-use super::state::{Hold, Reason, Stage, State};
+use super::state::{DevelopReason, GroupProgress, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
@@ -17,13 +17,13 @@ use crate::present::{FileFormat, Grid, GridRow, Line, LoopBack, Present, StatusK
 use crate::prompt::PromptTemplate;
 use crate::report::Report;
 use crate::rules::{Never, StepStatus};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 impl Present for Team {
     const STEP: (&'static str, &'static str) = ("step", "steps");
-    const STEPS_AT: &'static str = "groups";
-    const OPENED_BY: &'static str = "callboard team";
-    const OPENED_WITH: &'static str = "request";
+    const STEPS_KEY: &'static str = "groups";
+    const START_COMMAND: &'static str = "callboard team";
+    const START_ARGUMENT: &'static str = "request";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
@@ -87,7 +87,7 @@ impl Present for Team {
         )]
     }
 
-    fn created_at(document: &Document) -> Stamp {
+    fn created_at(document: &Document) -> Timestamp {
         document.run.start_time
     }
 
@@ -166,7 +166,7 @@ impl Present for Team {
         Step::parse(step).map_or(Ok(()), |step| verdicts::check(&step, report))
     }
 
-    fn stalled(definition: &Definition, document: &Document, now: Stamp) -> Vec<(Step, String)> {
+    fn stalled(definition: &Definition, document: &Document, now: Timestamp) -> Vec<(Step, String)> {
         document.stalled(definition, now)
     }
 
@@ -304,8 +304,8 @@ impl Present for Team {
         let Some(Step::Group(id, role)) = Step::parse(step) else { return None };
         match (role, to) {
             _ if id != *group => None,
-            (Role::Qa, Stage::Develop(Reason::QaFailed)) => Some("the tests of the group fail"),
-            (Role::Merge, Stage::Develop(Reason::ChangesRequested)) => Some("the merge was refused"),
+            (Role::Qa, Stage::Develop(DevelopReason::QaFailed)) => Some("the tests of the group fail"),
+            (Role::Merge, Stage::Develop(DevelopReason::ChangesRequested)) => Some("the merge was refused"),
             (Role::Developer | Role::Qa | Role::TechLead | Role::Merge | Role::Decision, _) => None,
         }
     }
@@ -314,11 +314,11 @@ impl Present for Team {
 impl Document {
     /// Returns the groups that could continue and have not for the configured time, each with the step that it needs.
     /// Groups that wait for another group or for a person are left out.
-    fn stalled(&self, definition: &Definition, now: Stamp) -> Vec<(Step, String)> {
+    fn stalled(&self, definition: &Definition, now: Timestamp) -> Vec<(Step, String)> {
         let limit = definition.limits.idle;
         let open = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
-            let role = group.stage.role().filter(|_| group.hold == Hold::Open)?;
+            let role = group.stage.role().filter(|_| group.hold == GroupProgress::Open)?;
             let idle = now.since(group.last_update);
             let is_stalled = self.run.status == OrchestratorStatus::Running
                 && idle >= limit
@@ -345,9 +345,12 @@ impl Document {
             return Some(format!("{closed}: {reason}").trim_end_matches([':', ' ']).to_owned());
         }
         match group.hold {
-            Hold::Asks(_) => return Some("a person decides: see `callboard inbox`".to_owned()),
-            Hold::Splitting => return Some("the project manager splits it".to_owned()),
-            Hold::Open | Hold::Skipped | Hold::Split | Hold::Failed(_) => {}
+            GroupProgress::Asks(_) => return Some("a person decides: see `callboard inbox`".to_owned()),
+            GroupProgress::Splitting => return Some("the project manager splits it".to_owned()),
+            GroupProgress::Open
+            | GroupProgress::Skipped
+            | GroupProgress::Split
+            | GroupProgress::Failed(_) => {}
         }
         let is_active =
             Role::ALL.iter().any(|role| self.run.active.contains_key(&Step::Group(id.clone(), *role).id()));

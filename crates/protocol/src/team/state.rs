@@ -17,7 +17,7 @@ pub struct State {
     pub criteria: Vec<PlannedCriterion>,
     /// The criteria whose commands failed the last time.
     pub failing: BTreeSet<u16>,
-    pub ending: Ending,
+    pub ending: FinalStage,
     /// Final checks that are left before a person is asked.
     pub checks_left: u8,
     /// Steps that failed, or were stopped.
@@ -33,7 +33,7 @@ pub struct Group {
     /// The groups that must be merged or closed before it starts.
     pub after: BTreeSet<GroupId>,
     pub stage: Stage,
-    pub hold: Hold,
+    pub hold: GroupProgress,
     pub left: TurnsLeft,
     /// Blocking issues of the last review.
     pub blocking: Option<u16>,
@@ -43,7 +43,7 @@ pub struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    Develop(Reason),
+    Develop(DevelopReason),
     Test,
     Review,
     /// The tech lead helps.
@@ -59,10 +59,10 @@ impl Stage {
     pub fn status(self, started: bool) -> &'static str {
         match (self, started) {
             (Self::Develop(_), true) => "dev_working",
-            (Self::Develop(Reason::New), false) => "pending",
-            (Self::Develop(Reason::QaFailed), false) => "qa_failed",
-            (Self::Develop(Reason::ChangesRequested), false) => "changes_requested",
-            (Self::Develop(Reason::Unblocked), false) | (Self::Unblock(Blocked::Developer), _) => {
+            (Self::Develop(DevelopReason::New), false) => "pending",
+            (Self::Develop(DevelopReason::QaFailed), false) => "qa_failed",
+            (Self::Develop(DevelopReason::ChangesRequested), false) => "changes_requested",
+            (Self::Develop(DevelopReason::Unblocked), false) | (Self::Unblock(Blocked::Developer), _) => {
                 "dev_blocked"
             }
             (Self::Test, false) => "waiting_qa",
@@ -89,7 +89,7 @@ impl Stage {
 /// Why a developer works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum DevelopReason {
     New,
     QaFailed,
     ChangesRequested,
@@ -109,11 +109,11 @@ pub enum Blocked {
 /// Whether a group continues, waits for a decision, or is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Hold {
+pub enum GroupProgress {
     /// It continues with its stage.
     Open,
     /// A person decides.
-    Asks(Limit),
+    Asks(DecisionReason),
     /// The project manager splits it.
     Splitting,
     /// Closed: left out by a person.
@@ -121,10 +121,10 @@ pub enum Hold {
     /// Closed: replaced by smaller groups.
     Split,
     /// Closed: a person chose to fail the run. The limit is that of the question.
-    Failed(Limit),
+    Failed(DecisionReason),
 }
 
-impl Hold {
+impl GroupProgress {
     /// Returns the hold of a group after a person's choice.
     pub(super) fn after(self, choice: Choice) -> Self {
         match (choice, self) {
@@ -146,7 +146,7 @@ impl Hold {
 /// Why a person is asked about a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum DecisionReason {
     /// The developer has no turns left.
     Developer,
     /// QA has no turns left.
@@ -173,7 +173,7 @@ pub struct TurnsLeft {
 /// What the run needs when all groups are merged or closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum FinalStage {
     /// The commands of the success criteria.
     Criteria,
     /// The final check of the project manager.
@@ -194,8 +194,8 @@ impl Group {
             position,
             phase: planned.phase,
             after: planned.after.clone(),
-            stage: Stage::Develop(Reason::New),
-            hold: Hold::Open,
+            stage: Stage::Develop(DevelopReason::New),
+            hold: GroupProgress::Open,
             left: TurnsLeft {
                 // The first turn needs no transition.
                 developer: limits.developer.get() - 1,
@@ -214,9 +214,12 @@ impl Group {
     /// Returns the step that the group needs next, if its turn has come.
     fn next_role(&self) -> Option<Role> {
         match self.hold {
-            Hold::Asks(_) => Some(Role::Decision),
-            Hold::Splitting | Hold::Skipped | Hold::Split | Hold::Failed(_) => None,
-            Hold::Open => self.stage.role(),
+            GroupProgress::Asks(_) => Some(Role::Decision),
+            GroupProgress::Splitting
+            | GroupProgress::Skipped
+            | GroupProgress::Split
+            | GroupProgress::Failed(_) => None,
+            GroupProgress::Open => self.stage.role(),
         }
     }
 
@@ -234,8 +237,11 @@ impl Group {
     /// Clears what a group that is done does not need. A failed group keeps it, because it may be retried.
     pub(super) fn clear_if_done(&mut self) {
         let is_over = match self.hold {
-            Hold::Skipped | Hold::Split => true,
-            Hold::Open | Hold::Asks(_) | Hold::Splitting | Hold::Failed(_) => self.stage == Stage::Complete,
+            GroupProgress::Skipped | GroupProgress::Split => true,
+            GroupProgress::Open
+            | GroupProgress::Asks(_)
+            | GroupProgress::Splitting
+            | GroupProgress::Failed(_) => self.stage == Stage::Complete,
         };
         if is_over {
             (self.left, self.blocking) = (TurnsLeft { developer: 0, qa: 0, review: 0 }, None);
@@ -243,13 +249,13 @@ impl Group {
     }
 
     /// Returns the limit that a move to this stage would exceed.
-    pub(super) fn exceeded_limit(&self, to: Stage, blocking: Option<u16>) -> Option<Limit> {
+    pub(super) fn exceeded_limit(&self, to: Stage, blocking: Option<u16>) -> Option<DecisionReason> {
         let no_progress = matches!((blocking, self.blocking), (Some(now), Some(before)) if now >= before);
         match to {
-            Stage::Develop(_) if no_progress => Some(Limit::NoProgress),
-            Stage::Develop(_) => (self.left.developer == 0).then_some(Limit::Developer),
-            Stage::Test => (self.left.qa == 0).then_some(Limit::Qa),
-            Stage::Review => (self.left.review == 0).then_some(Limit::Review),
+            Stage::Develop(_) if no_progress => Some(DecisionReason::NoProgress),
+            Stage::Develop(_) => (self.left.developer == 0).then_some(DecisionReason::Developer),
+            Stage::Test => (self.left.qa == 0).then_some(DecisionReason::Qa),
+            Stage::Review => (self.left.review == 0).then_some(DecisionReason::Review),
             Stage::Unblock(_) | Stage::Merge | Stage::Complete => None,
         }
     }
@@ -261,9 +267,12 @@ impl Group {
             Role::TechLead => matches!(self.stage, Stage::Merge | Stage::Complete),
             Role::Merge => self.stage == Stage::Complete,
             Role::Decision => match self.hold {
-                Hold::Asks(_) => return StepStatus::Unfinished,
-                Hold::Failed(_) => return StepStatus::Failed,
-                Hold::Open | Hold::Splitting | Hold::Skipped | Hold::Split => true,
+                GroupProgress::Asks(_) => return StepStatus::Unfinished,
+                GroupProgress::Failed(_) => return StepStatus::Failed,
+                GroupProgress::Open
+                | GroupProgress::Splitting
+                | GroupProgress::Skipped
+                | GroupProgress::Split => true,
             },
         };
         match (finished, self.hold.is_closed()) {
@@ -280,7 +289,7 @@ impl State {
             groups: BTreeMap::new(),
             criteria: Vec::new(),
             failing: BTreeSet::new(),
-            ending: Ending::Criteria,
+            ending: FinalStage::Criteria,
             checks_left: definition.limits.checks.get(),
             failed: BTreeSet::new(),
         }
@@ -311,7 +320,7 @@ impl State {
 
     /// Returns the group that the project manager is to split next.
     pub fn splitting(&self) -> Option<&GroupId> {
-        self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
+        self.groups.iter().find(|(_, group)| group.hold == GroupProgress::Splitting).map(|(id, _)| id)
     }
 
     /// Returns the failing criteria, except those whose groups are all skipped. For a split group those that replace
@@ -321,8 +330,8 @@ impl State {
             let criterion = self.criteria.get(usize::from(*index));
             let groups = criterion.into_iter().flat_map(|criterion| &criterion.groups);
             let holds = groups.filter_map(|id| self.groups.get(id)).map(|group| group.hold);
-            let holds: Vec<_> = holds.filter(|hold| *hold != Hold::Split).collect();
-            !holds.is_empty() && holds.iter().all(|hold| *hold == Hold::Skipped)
+            let holds: Vec<_> = holds.filter(|hold| *hold != GroupProgress::Split).collect();
+            !holds.is_empty() && holds.iter().all(|hold| *hold == GroupProgress::Skipped)
         };
         self.failing.iter().copied().filter(|index| !is_excused(index)).collect()
     }
@@ -346,18 +355,18 @@ impl State {
             .filter(|(_, group)| !group.is_done() && self.is_ready(group))
             .collect();
         // Groups that have begun keep their slot.
-        ready.sort_by_key(|(_, group)| group.stage == Stage::Develop(Reason::New));
+        ready.sort_by_key(|(_, group)| group.stage == Stage::Develop(DevelopReason::New));
         for (id, group) in ready.into_iter().take(usize::from(max_parallel)) {
             steps.extend(group.next_role().map(|role| Step::Group(id.clone(), role)));
         }
         if self.groups_are_done() {
             steps.extend(
                 match self.ending {
-                    Ending::Criteria => Some(PmStep::Criteria),
-                    Ending::Check => Some(PmStep::Check),
-                    Ending::Asks => Some(PmStep::Decision),
-                    Ending::Merge => Some(PmStep::Merge),
-                    Ending::Failed | Ending::FastForwarded => None,
+                    FinalStage::Criteria => Some(PmStep::Criteria),
+                    FinalStage::Check => Some(PmStep::Check),
+                    FinalStage::Asks => Some(PmStep::Decision),
+                    FinalStage::Merge => Some(PmStep::Merge),
+                    FinalStage::Failed | FinalStage::FastForwarded => None,
                 }
                 .map(Step::Pm),
             );
@@ -369,11 +378,11 @@ impl State {
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = vec![Step::PLAN];
         for (id, group) in self.in_order() {
-            let asked = matches!(group.hold, Hold::Asks(_) | Hold::Failed(_));
+            let asked = matches!(group.hold, GroupProgress::Asks(_) | GroupProgress::Failed(_));
             let roles = Role::ALL.into_iter().filter(|role| *role != Role::Decision || asked);
             steps.extend(roles.map(|role| Step::Group(id.clone(), role)));
         }
-        let asked = matches!(self.ending, Ending::Asks | Ending::Failed);
+        let asked = matches!(self.ending, FinalStage::Asks | FinalStage::Failed);
         steps.extend((!self.criteria.is_empty()).then_some(Step::Pm(PmStep::Criteria)));
         steps.push(Step::Pm(PmStep::Check));
         steps.extend(asked.then_some(Step::Pm(PmStep::Decision)));
@@ -394,14 +403,16 @@ impl State {
                 return self.groups.get(id).map_or(StepStatus::Unfinished, |group| group.status(*role));
             }
             Step::Pm(PmStep::Plan) => !self.groups.is_empty() && self.splitting().is_none(),
-            Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != Ending::Criteria,
-            Step::Pm(PmStep::Check) => matches!(self.ending, Ending::Merge | Ending::FastForwarded),
+            Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != FinalStage::Criteria,
+            Step::Pm(PmStep::Check) => matches!(self.ending, FinalStage::Merge | FinalStage::FastForwarded),
             Step::Pm(PmStep::Decision) => match self.ending {
-                Ending::Asks => false,
-                Ending::Failed => return StepStatus::Failed,
-                Ending::Criteria | Ending::Check | Ending::Merge | Ending::FastForwarded => true,
+                FinalStage::Asks => false,
+                FinalStage::Failed => return StepStatus::Failed,
+                FinalStage::Criteria | FinalStage::Check | FinalStage::Merge | FinalStage::FastForwarded => {
+                    true
+                }
             },
-            Step::Pm(PmStep::Merge) => self.ending == Ending::FastForwarded,
+            Step::Pm(PmStep::Merge) => self.ending == FinalStage::FastForwarded,
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }
@@ -411,9 +422,9 @@ impl State {
         let decisions = self
             .groups
             .iter()
-            .filter(|(_, group)| matches!(group.hold, Hold::Failed(_)))
+            .filter(|(_, group)| matches!(group.hold, GroupProgress::Failed(_)))
             .map(|(id, _)| Step::Group(id.clone(), Role::Decision));
-        let check = (self.ending == Ending::Failed).then_some(Step::Pm(PmStep::Decision));
+        let check = (self.ending == FinalStage::Failed).then_some(Step::Pm(PmStep::Decision));
         self.failed.iter().cloned().chain(decisions).chain(check).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use protocol::cycle::{Cycle, Definition, Status, check};
 use protocol::run::{Run, RunStatus, import};
-use protocol::{Outcome, Protocol as _, RunId, RunLocation, Stamp, Typed};
+use protocol::{Outcome, Protocol as _, RunId, RunLocation, Timestamp, Typed};
 use serde_json::{Value, json};
 
 #[test]
@@ -66,9 +66,9 @@ fn each_violation_names_its_rule_and_pointer() {
 fn imported(document: &Value) -> Run {
     let definition = Definition::new("imported");
     let location = RunLocation::new(RunId::new("c").unwrap(), "/repo".to_owned());
-    let at = Stamp::from_micros(0);
+    let at = Timestamp::from_micros(0);
     let opened = Cycle::open_document(&definition, &location, at);
-    let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, opened)));
+    let mut run = Run::empty(Box::new(Typed::<Cycle>::new(definition, opened)));
     let position = run.machine.import(document).unwrap();
     import(&mut run, position, std::collections::BTreeMap::new());
     run

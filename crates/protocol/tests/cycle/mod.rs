@@ -10,19 +10,21 @@ use std::time::Duration;
 
 use protocol::cycle::{Cycle, CycleState, Definition, Document, Request as CycleRequest};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input};
-use protocol::report::{CopyEdit, Expected, Report};
+use protocol::report::{CopyEdit, Report, ReportIdentity};
 use protocol::run::{
-    Absorbed, Decision, Ending, Fact, Refusal, Request, Run, RunStatus, absorb, consider, open, proceed,
-    start_queued,
+    Absorbed, Decision, Ending, Fact, Refusal, Request, Run, RunStatus, absorb, consider,
+    make_deferred_transition, open, start_queued,
 };
-use protocol::{Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, Stamp, StepId, Typed};
+use protocol::{
+    Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, StepId, Timestamp, Typed,
+};
 use serde_json::{Value, json};
 
 /// A cycle in memory. Every commit is applied to the document, which must keep its rules and be the same when it is
 /// assembled from its parts.
 struct Driver {
     run: Run,
-    at: Stamp,
+    at: Timestamp,
     parts: std::collections::BTreeMap<String, String>,
 }
 
@@ -30,9 +32,9 @@ impl Driver {
     fn open(definition: Definition) -> Self {
         let location =
             RunLocation::new(RunId::new("cycle-v1-20260122T100000-abc123").unwrap(), "/repo".to_owned());
-        let at: Stamp = "2026-01-22T02:00:00Z".parse().unwrap();
+        let at: Timestamp = "2026-01-22T02:00:00Z".parse().unwrap();
         let document = Cycle::open_document(&definition, &location, at);
-        let mut run = Run::blank(Box::new(Typed::<Cycle>::new(definition, document)));
+        let mut run = Run::empty(Box::new(Typed::<Cycle>::new(definition, document)));
         let decision = open(&mut run);
         let mut driver = Self { run, at, parts: std::collections::BTreeMap::new() };
         driver.commit(Input::Opened { definition: String::new() }, decision);
@@ -87,7 +89,7 @@ impl Driver {
 
     /// Commits the deferred transitions.
     fn commit_deferred(&mut self) {
-        while let Some(decision) = proceed(&mut self.run) {
+        while let Some(decision) = make_deferred_transition(&mut self.run) {
             self.commit(Input::Deferred, decision);
         }
     }
@@ -114,7 +116,7 @@ impl Driver {
     }
 
     fn make_report(&self, step: &str, fields: Value) -> Report {
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("cycle-v1-20260122T100000-abc123").unwrap(),
             step_id: StepId::new(step).unwrap(),
             agent: step.to_owned(),

@@ -393,7 +393,9 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
     let mut seen = Vec::new();
     while let Some(step) = driver.live_steps().into_iter().find(|step| !step.ends_with(".merge")) {
         let brief = driver.run.machine.brief(&protocol::StepId::new(&step).unwrap(), 1);
-        let protocol::report::Form::Fields(fields) = &brief.form else { panic!("`{step}` has no form") };
+        let protocol::report::ReportForm::Fields(fields) = &brief.form else {
+            panic!("`{step}` has no form")
+        };
         let example = serde_json::Value::Object(fields.example.clone());
         let validator = jsonschema::validator_for(&fields.schema).unwrap();
         assert!(validator.is_valid(&example), "{step}: {example:#}");

@@ -1,7 +1,7 @@
 //! The format's examples are read, merged and written back; the rules of `check`; imports.
 
 use protocol::Protocol as _;
-use protocol::issue::{Document, Field, Issue, PipelineStatus, check};
+use protocol::issue::{Document, EnumOrText, Issue, PipelineStatus, check};
 use protocol::rules::Next;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn leaves(value: &Value, at: &str, into: &mut Vec<String>) {
 fn the_template_comes_back_exactly() {
     let template = example("template");
     let document = Document::default().merged(&template).unwrap();
-    let shown = document.shown();
+    let shown = document.file_content();
     let mut pointers = Vec::new();
     leaves(&template, "", &mut pointers);
     assert!(pointers.len() > 45, "the template has {} fields", pointers.len());
@@ -47,7 +47,7 @@ fn every_field_of_the_template_is_known() {
 fn placeholders_are_kept_and_reported_as_warnings() {
     let template = example("template");
     let document = Document::default().merged(&template).unwrap();
-    assert!(matches!(&document.pipeline.status, Some(Field::Other(words)) if words.contains(" | ")));
+    assert!(matches!(&document.pipeline.status, Some(EnumOrText::Other(words)) if words.contains(" | ")));
     let checked = check(&template);
     assert_eq!(checked.violations, []);
     let pointers: Vec<_> = checked.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
@@ -61,7 +61,7 @@ fn placeholders_are_kept_and_reported_as_warnings() {
 fn partial_documents_fold_over_the_present_one() {
     let open = Issue::open_document(&definition(), &location(), at());
     let blocked = open.merged(&example("pipeline-blocked.partial")).unwrap();
-    assert_eq!(blocked.pipeline.status, Some(Field::Known(PipelineStatus::Blocked)));
+    assert_eq!(blocked.pipeline.status, Some(EnumOrText::Known(PipelineStatus::Blocked)));
     assert!(blocked.pipeline.blocked_reason.as_ref().unwrap().contains("unclear requirements"));
     assert_eq!((blocked.pipeline.max_attempts, blocked.issue.number), (3, Some(42)));
     let failed = open.merged(&example("max-attempts-reached.partial")).unwrap();
@@ -70,7 +70,7 @@ fn partial_documents_fold_over_the_present_one() {
     for (name, list) in [("question.partial", "questions"), ("escalation.partial", "escalations")] {
         let element = example(name);
         let with = open.merged(&json!({ "communication": { list: [element] } })).unwrap();
-        let shown = &with.shown()["communication"][list][0];
+        let shown = &with.file_content()["communication"][list][0];
         for (field, value) in element.as_object().unwrap() {
             assert_eq!(&shown[field], value, "{list}: {field}");
         }
@@ -113,13 +113,13 @@ fn each_rule_of_the_format_is_checked() {
 #[test]
 fn an_imported_document_continues_where_its_flags_say() {
     let next = |partial: Value| {
-        let mut document = Issue::open_document(&definition(), &location(), at()).shown();
+        let mut document = Issue::open_document(&definition(), &location(), at()).file_content();
         protocol::issue::merge(&mut document, &partial);
         let imported = Issue::import(&definition(), &document).unwrap();
         match imported.next {
             Next::Queue(steps) => steps[0].to_string(),
             Next::Finish(outcome) => format!("{outcome:?}"),
-            Next::Requeue(_) | Next::Drain(_) => panic!("an import queues or finishes"),
+            Next::QueueIdle(_) | Next::Drain(_) => panic!("an import queues or finishes"),
         }
     };
     let (triaged, analysed) = (json!({ "completed": true }), json!({ "completed": true }));

@@ -7,8 +7,8 @@ mod runs;
 use std::num::NonZeroU32;
 
 use protocol::issue::{Closing, Definition, Issue, IssueData, Step, TrackerSpec, TriageMode};
-use protocol::report::{Expected, Report};
-use protocol::{Protocol as _, RunId, RunLocation, Stamp};
+use protocol::report::{Report, ReportIdentity};
+use protocol::{Protocol as _, RunId, RunLocation, Timestamp};
 use serde_json::Value;
 
 fn definition() -> Definition {
@@ -40,12 +40,12 @@ fn location() -> RunLocation {
     RunLocation::new(RunId::new("r1").unwrap(), "/repo".to_owned())
 }
 
-fn at() -> Stamp {
-    Stamp::from_micros(1_750_000_000_000_000)
+fn at() -> Timestamp {
+    Timestamp::from_micros(1_750_000_000_000_000)
 }
 
 fn report(step: Step, fields: Value) -> Report {
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new("r1").unwrap(),
         step_id: Issue::step_id(&step),
         agent: "agent".to_owned(),

@@ -17,7 +17,7 @@ fn document() -> Document {
 /// Returns a report without the fields that its step may not set, and the list of those fields.
 fn restricted(step: Step, fields: Value) -> (Report, Vec<String>) {
     let mut report = report(step, fields);
-    let refused = Issue::restrict(&definition(), &document(), &step, &mut report);
+    let refused = Issue::remove_unauthorized(&definition(), &document(), &step, &mut report);
     (report, refused)
 }
 
@@ -29,10 +29,14 @@ fn a_section_of_another_agent_is_removed_from_a_report_and_listed() {
         {
             let (report, refused) = restricted(agent.step(), json!({ section: { "forged": true } }));
             if section == agent.section() {
-                assert_eq!((report.others.contains_key(section), refused), (true, vec![]), "{section}");
+                assert_eq!((report.extra_fields.contains_key(section), refused), (true, vec![]), "{section}");
                 continue;
             }
-            assert!(!report.others.contains_key(section), "{agent:?} kept `{section}`: {:?}", report.others);
+            assert!(
+                !report.extra_fields.contains_key(section),
+                "{agent:?} kept `{section}`: {:?}",
+                report.extra_fields
+            );
             assert_eq!(refused.len(), 1, "{agent:?} about `{section}`: {refused:?}");
             assert!(
                 refused[0].contains(&format!("`{section}.forged`"))
@@ -42,7 +46,7 @@ fn a_section_of_another_agent_is_removed_from_a_report_and_listed() {
         }
         let (report, refused) =
             restricted(agent.step(), json!({ "attempts": [], "callboard": { "asked": 0 } }));
-        assert!(report.others.is_empty() && refused.len() == 2, "{agent:?}: {refused:?}");
+        assert!(report.extra_fields.is_empty() && refused.len() == 2, "{agent:?}: {refused:?}");
     }
 }
 
@@ -51,7 +55,7 @@ fn the_steps_of_the_engine_may_set_only_their_own_section() {
     for (step, own) in [(Step::Build, "build"), (Step::Commit, "commit"), (Step::PullRequest, "commit")] {
         for section in SECTIONS.into_iter().filter(|name| !["communication", "learnings"].contains(name)) {
             let (report, refused) = restricted(step, json!({ section: { "forged": true } }));
-            assert_eq!(report.others.contains_key(section), section == own, "{step} about `{section}`");
+            assert_eq!(report.extra_fields.contains_key(section), section == own, "{step} about `{section}`");
             assert_eq!(refused.len(), usize::from(section != own), "{step} about `{section}`: {refused:?}");
         }
     }
@@ -66,15 +70,17 @@ fn agents_may_at_most_block_the_pipeline() {
         let blocked = json!({ "pipeline": { "status": "blocked", "blocked_reason": "unclear" } });
         let (report, refused) = restricted(agent.step(), blocked.clone());
         match agent {
-            Agent::Triage | Agent::Reviewer => assert_eq!(report.others["pipeline"], blocked["pipeline"]),
+            Agent::Triage | Agent::Reviewer => {
+                assert_eq!(report.extra_fields["pipeline"], blocked["pipeline"])
+            }
             Agent::Analyst | Agent::Writer => {
-                assert!(!report.others.contains_key("pipeline"));
+                assert!(!report.extra_fields.contains_key("pipeline"));
                 assert_eq!(refused.len(), 2, "{refused:?}");
             }
         }
         let (report, refused) =
             restricted(agent.step(), json!({ "pipeline": { "status": "completed", "attempt": 9 } }));
-        assert!(!report.others.contains_key("pipeline"), "{agent:?}");
+        assert!(!report.extra_fields.contains_key("pipeline"), "{agent:?}");
         assert_eq!(refused.len(), 2, "{agent:?}: {refused:?}");
     }
     // Bookkeeping that the format asks of agents is removed, but not listed.
@@ -82,11 +88,11 @@ fn agents_may_at_most_block_the_pipeline() {
         [(Step::Analyst, "current_agent", "writer"), (Step::Triage, "status", "in_progress")]
     {
         let (report, refused) = restricted(step, json!({ "pipeline": { field: value } }));
-        assert!(report.others.is_empty() && refused.is_empty(), "{step}: {refused:?}");
+        assert!(report.extra_fields.is_empty() && refused.is_empty(), "{step}: {refused:?}");
     }
     let (report, refused) =
         restricted(Step::Writer, json!({ "writer": { "attempt": 9, "previous_feedback": "fine" } }));
-    assert!(report.others.is_empty() && refused.len() == 2, "{refused:?}");
+    assert!(report.extra_fields.is_empty() && refused.len() == 2, "{refused:?}");
 }
 
 #[test]
@@ -96,14 +102,17 @@ fn an_agent_cannot_ask_in_the_name_of_another() {
         "escalations": [{ "agent": "triage", "reason": "x" }, { "agent": "writer", "reason": "y" }],
     } });
     let (report, refused) = restricted(Step::Writer, said.clone());
-    assert_eq!(report.others["communication"]["questions"], json!([{ "to": "analyst", "question": "b?" }]));
     assert_eq!(
-        report.others["communication"]["escalations"],
+        report.extra_fields["communication"]["questions"],
+        json!([{ "to": "analyst", "question": "b?" }])
+    );
+    assert_eq!(
+        report.extra_fields["communication"]["escalations"],
         json!([{ "reason": "y", "requires_human": true }])
     );
     assert_eq!(refused.len(), 2);
     let (report, refused) = restricted(Step::Answer(Agent::Writer), said);
-    assert!(!report.others.contains_key("communication"), "no question while answering one");
+    assert!(!report.extra_fields.contains_key("communication"), "no question while answering one");
     assert_eq!(refused.len(), 4, "{refused:?}");
 }
 
@@ -144,7 +153,7 @@ fn edited(step: Step, edit: impl FnOnce(&mut Value)) -> (Report, Vec<String>) {
     let mut report = report(step, json!({}));
     let patch = json_patch::diff(&before, &after);
     report.copy_edits.insert(FILE.to_owned(), CopyEdit::Patch(patch));
-    let refused = Issue::restrict(&definition(), &document(), &step, &mut report);
+    let refused = Issue::remove_unauthorized(&definition(), &document(), &step, &mut report);
     (report, refused)
 }
 
@@ -155,9 +164,9 @@ fn edits_of_the_private_copy_obey_the_same_rights() {
         copy["analysis"]["brief"] = json!("something easier");
         copy["pipeline"]["attempt"] = json!(7);
     });
-    assert_eq!(report.others["writer"]["summary"], "done");
+    assert_eq!(report.extra_fields["writer"]["summary"], "done");
     assert!(report.copy_edits.contains_key(FILE), "what is left stands for a report");
-    assert!(!report.others.contains_key("analysis"));
+    assert!(!report.extra_fields.contains_key("analysis"));
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert!(refused[0].starts_with("`writer` may not change `analysis"), "{refused:?}");
     assert!(refused[1].starts_with("`writer` may not change `pipeline.attempt`"), "{refused:?}");
@@ -166,12 +175,15 @@ fn edits_of_the_private_copy_obey_the_same_rights() {
 #[test]
 fn edits_that_are_all_refused_do_not_count_as_a_report() {
     let (report, refused) = edited(Step::Writer, |copy| copy["issue"]["title"] = json!("forged"));
-    assert!(report.copy_edits.is_empty() && report.others.is_empty() && refused.len() == 1, "{refused:?}");
+    assert!(
+        report.copy_edits.is_empty() && report.extra_fields.is_empty() && refused.len() == 1,
+        "{refused:?}"
+    );
 }
 
 #[test]
 fn fields_that_are_missing_in_an_edited_copy_are_not_deleted() {
     let (report, refused) = edited(Step::Writer, |copy| *copy = json!({ "writer": { "summary": "done" } }));
     assert_eq!(refused, Vec::<String>::new());
-    assert_eq!(report.others["writer"], json!({ "summary": "done" }));
+    assert_eq!(report.extra_fields["writer"], json!({ "summary": "done" }));
 }

@@ -1,8 +1,8 @@
 //! The transition table: which step follows which verdict, and how reports are read as verdicts.
 
 use protocol::issue::{
-    Addressee, Agent, Cause, Change, Definition, Issue, IssueData, Pending, Stage, State, Step, TriageMode,
-    Verdict,
+    Addressee, Agent, Change, Definition, FailureCause, Issue, IssueData, Pending, Stage, State, Step,
+    TriageMode, Verdict,
 };
 use protocol::{Event, Move, Next, Outcome, ParsedReport, Protocol as _};
 use serde_json::{Value, json};
@@ -28,11 +28,11 @@ impl Walk {
     fn event(&mut self, event: Event<Step, Verdict>) {
         let Move { changes, next } = Issue::decide(&self.definition, &self.state, event);
         for change in &changes {
-            assert!(Issue::admits(&self.definition, &self.state, change), "{change:?}");
+            assert!(Issue::can_apply(&self.definition, &self.state, change), "{change:?}");
             Issue::apply(&mut self.state, change);
         }
         self.next = match next {
-            Next::Queue(steps) | Next::Requeue(steps) => {
+            Next::Queue(steps) | Next::QueueIdle(steps) => {
                 steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
             }
             Next::Finish(outcome) => format!("{outcome:?}"),
@@ -82,7 +82,7 @@ fn an_approved_change_is_committed_pushed_and_announced() {
 fn each_loop_back_uses_a_pipeline_attempt() {
     for (before, loop_back) in [
         (&TO_REVIEW[..3], Verdict::EmptyChange),
-        (&TO_REVIEW[..3], Verdict::UnfitChange),
+        (&TO_REVIEW[..3], Verdict::DisallowedChange),
         (&TO_REVIEW[..4], Verdict::BuildFailed),
         (&TO_REVIEW[..5], Verdict::Rejected),
     ] {
@@ -132,10 +132,10 @@ fn an_escalation_without_a_person_is_tried_by_another_agent_and_then_goes_to_a_p
     for agent in Agent::ALL {
         let reason = json!([{ "reason": "the rules contradict", "requires_human": false }]);
         let parsed = parse(agent.step(), json!({ "communication": { "escalations": reason } }));
-        let escalation = Pending::Escalation(Addressee::Agent(agent.adviser()));
+        let escalation = Pending::Escalation(Addressee::Agent(agent.escalation_agent()));
         assert_eq!(parsed, ParsedReport::Verdict(asks(&[escalation])));
-        assert_ne!(agent.adviser(), agent, "no agent decides its own problem");
-        assert_ne!(agent.adviser(), Agent::Triage, "triage may be left out");
+        assert_ne!(agent.escalation_agent(), agent, "no agent decides its own problem");
+        assert_ne!(agent.escalation_agent(), Agent::Triage, "triage may be left out");
     }
     let mut walk = Walk::new(definition());
     let escalation = Pending::Escalation(Addressee::Agent(Agent::Analyst));
@@ -165,7 +165,7 @@ fn a_block_waits_for_a_person_who_lifts_it_or_ends_the_run() {
         (Verdict::Performed, "person"),
         (Verdict::Refused, "Failed"),
     ]);
-    assert_eq!(walk.state.failed, Some(Cause::Refused));
+    assert_eq!(walk.state.failed, Some(FailureCause::Refused));
     walk.event(Event::Retried { steps: vec![Step::Person] });
     assert_eq!(walk.next, "person");
 }
@@ -183,7 +183,7 @@ fn a_stop_ends_the_run_and_a_retry_continues_it() {
     walk.expect(&TO_REVIEW[..2]);
     let stopped = Issue::on_stop(&walk.definition, &walk.state).unwrap();
     assert_eq!(stopped.next, Next::Finish(Outcome::Failed));
-    assert_eq!(stopped.changes, [Change::Failed(Cause::Stopped)]);
+    assert_eq!(stopped.changes, [Change::Failed(FailureCause::Stopped)]);
     Issue::apply(&mut walk.state, &stopped.changes[0]);
     walk.event(Event::Retried { steps: vec![Step::Writer] });
     assert_eq!((walk.next.as_str(), walk.state.attempt), ("writer", 1));
@@ -223,11 +223,11 @@ fn the_changed_files_are_checked_against_the_analysis() {
     let verdict = ParsedReport::Verdict;
     assert_eq!(diff(json!([]), json!([])), verdict(Verdict::EmptyChange));
     assert_eq!(diff(json!(["src/light.rs", "tests/light.rs"]), json!([])), verdict(Verdict::Changed));
-    assert_eq!(diff(json!(["src/light.rs"]), json!([])), verdict(Verdict::UnfitChange), "no test");
+    assert_eq!(diff(json!(["src/light.rs"]), json!([])), verdict(Verdict::DisallowedChange), "no test");
     let deleted = json!(["tests/light.rs"]);
-    assert_eq!(diff(json!(["tests/light.rs"]), deleted), verdict(Verdict::UnfitChange), "not on disk");
+    assert_eq!(diff(json!(["tests/light.rs"]), deleted), verdict(Verdict::DisallowedChange), "not on disk");
     let touched = json!(["src/auth/login.rs", "tests/light.rs"]);
-    assert_eq!(diff(touched, json!([])), verdict(Verdict::UnfitChange), "must_not_do");
+    assert_eq!(diff(touched, json!([])), verdict(Verdict::DisallowedChange), "must_not_do");
     assert!(matches!(parse(Step::Diff, json!({})), ParsedReport::Invalid(_)));
 }
 

@@ -1,6 +1,6 @@
 //! The prompts of the four agents: their examples are valid outputs, and every variable is substituted once.
 
-use protocol::Stamp;
+use protocol::Timestamp;
 use protocol::peer::change::{self, NewCycle};
 use protocol::peer::output::{judge, verify, verify_insights, verify_summary};
 use protocol::peer::prompts::{prompt, template};
@@ -47,7 +47,7 @@ fn started(requirements: &str) -> Document {
         user_requirements: requirements.to_owned(),
         continues: None,
     };
-    let at = WholeSecond::from(Stamp::from_micros(0));
+    let at = WholeSecond::from(Timestamp::from_micros(0));
     change::start(&change::initialise(new, at), Phase::Plan, at).unwrap()
 }
 
@@ -67,7 +67,7 @@ fn a_prompt_carries_the_request_verbatim() {
 
 #[test]
 fn a_prompt_has_the_earlier_outputs_and_the_phases_own_progress() {
-    let at = WholeSecond::from(Stamp::from_micros(0));
+    let at = WholeSecond::from(Timestamp::from_micros(0));
     let planning = started("x");
     assert!(prompt(Phase::Plan, &planning, None).contains("Nothing has been done in this cycle before you."));
     let planning = change::progress(&planning, Phase::Plan, json!({"progress": "half of it"}), at).unwrap();

@@ -12,19 +12,20 @@ use protocol::peer::{
     Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State,
     check_document,
 };
-use protocol::report::{Expected, InvalidReport, parse};
+use protocol::report::{InvalidReport, ReportIdentity, parse};
 use protocol::run::{
-    Absorbed, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, open, proceed, start_queued,
+    Absorbed, Decision, Ending, Fact, Request, Run, RunStatus, absorb, consider, make_deferred_transition,
+    open, start_queued,
 };
 use protocol::{
-    AttemptId, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, Stamp, StepId, Typed,
+    AttemptId, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, StepId, Timestamp, Typed,
 };
 use serde_json::{Value, json};
 
 /// A cycle in memory.
 struct Cycle {
     run: Run,
-    at: Stamp,
+    at: Timestamp,
     /// The transition that each entry made; `-` for an entry that does not change the document.
     transitions: Vec<String>,
 }
@@ -47,9 +48,9 @@ fn definition(continues: Option<Continued>) -> Definition {
 impl Cycle {
     fn open(definition: Definition) -> Self {
         let location = RunLocation::new(RunId::new(definition.cycle.key()).unwrap(), "/repo".to_owned());
-        let at = Stamp::from_micros(0);
+        let at = Timestamp::from_micros(0);
         let document = Peer::open_document(&definition, &location, at);
-        let mut run = Run::blank(Box::new(Typed::<Peer>::new(definition, document)));
+        let mut run = Run::empty(Box::new(Typed::<Peer>::new(definition, document)));
         let decision = open(&mut run);
         let mut cycle = Self { run, at, transitions: Vec::new() };
         cycle.commit(Input::Opened { definition: String::new() }, decision);
@@ -95,7 +96,7 @@ impl Cycle {
 
     /// Makes the deferred transitions and starts queued steps, as the engine does.
     fn proceed(&mut self) {
-        while let Some(decision) = proceed(&mut self.run) {
+        while let Some(decision) = make_deferred_transition(&mut self.run) {
             self.commit(Input::Deferred, decision);
         }
         let decision = start_queued(&mut self.run, 8);
@@ -122,7 +123,7 @@ impl Cycle {
 
     fn report(&mut self, others: Value) {
         let phase = self.live_phase();
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("r").unwrap(),
             step_id: StepId::new(phase.as_str()).unwrap(),
             agent: phase.agent().to_owned(),
@@ -301,7 +302,7 @@ fn a_report_that_is_nested_too_deeply_is_refused() {
     cycle.report(json!({ "output": output }));
     assert_eq!(cycle.document().phases.plan.output.as_ref().unwrap()["deep"], output["deep"]);
     output["deep"] = nested(MAX_INPUT_DEPTH - 1);
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new("r").unwrap(),
         step_id: StepId::new("plan").unwrap(),
         agent: "planner".to_owned(),

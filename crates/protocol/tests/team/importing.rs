@@ -1,7 +1,7 @@
 //! The import of the files of another system (`Store`): the seed's examples come back equal, deviations are noted, and
 //! work that is claimed to be complete is verified.
 
-use protocol::team::{Stage, Store};
+use protocol::team::{CoordinationFiles, Stage};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn examples() -> BTreeMap<String, String> {
 }
 
 /// Imports a store into a new run. No step has started.
-fn import(store: &Store) -> TeamRun {
+fn import(store: &CoordinationFiles) -> TeamRun {
     let document = serde_json::to_value(store).unwrap();
     let mut run = TeamRun::blank(definition());
     run.append(
@@ -43,15 +43,15 @@ fn start(run: &mut TeamRun) {
     );
 }
 
-fn store(files: Value) -> Store {
+fn store(files: Value) -> CoordinationFiles {
     let texts =
         files.as_object().unwrap().iter().map(|(name, file)| (name.clone(), file.to_string())).collect();
-    Store::read(&texts).store
+    CoordinationFiles::read(&texts).store
 }
 
 #[test]
 fn each_example_of_the_seed_comes_back_equal() {
-    let salvaged = Store::read(&examples());
+    let salvaged = CoordinationFiles::read(&examples());
     assert_eq!((salvaged.notes, salvaged.lost), (Vec::new(), Vec::new()));
     let run = import(&salvaged.store);
     for (name, text) in EXAMPLES {
@@ -61,7 +61,7 @@ fn each_example_of_the_seed_comes_back_equal() {
 
 #[test]
 fn the_document_of_an_import_survives_being_stored() {
-    let run = import(&Store::read(&examples()).store);
+    let run = import(&CoordinationFiles::read(&examples()).store);
     let machine = &run.state.run.machine;
     let paths =
         ["run", "plan", "imported", "group/A", "group/B", "group/C", "message/0", "message/1", "message/2"];
@@ -78,7 +78,7 @@ fn the_document_of_an_import_survives_being_stored() {
 
 #[test]
 fn claimed_work_is_verified_before_it_is_merged() {
-    let mut run = import(&Store::read(&examples()).store);
+    let mut run = import(&CoordinationFiles::read(&examples()).store);
     start(&mut run);
     assert_eq!(run.active(), ["A.tech_lead", "B.tech_lead"], "C depends on A and is in a later phase");
     let group = &run.file("group_status.json")["A"];
@@ -121,7 +121,7 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
 }
 
 /// A store with every deviation that was found in real stores.
-fn deviating() -> Store {
+fn deviating() -> CoordinationFiles {
     store(json!({
         "pm_state.json": {
             "session_id": "bazinga_1", "mode": null, "original_requirements": "Do it", "iteration": 3, "last_update": "soon",
@@ -148,7 +148,7 @@ fn deviating() -> Store {
 #[test]
 fn a_deviating_store_is_imported_and_every_deviation_is_noted() {
     let store = deviating();
-    let survey = store.survey();
+    let survey = store.preview_import();
     let groups: Vec<String> = survey.groups.iter().map(|(id, what)| format!("{id}: {what}")).collect();
     assert_eq!(
         groups,
@@ -270,13 +270,13 @@ fn what_is_left_of_a_damaged_store_is_imported() {
     let torn = texts["pm_state.json"].split("\"execution_phases\"").next().unwrap().to_owned();
     texts.insert("pm_state.json".to_owned(), torn);
     texts.remove("group_status.json");
-    let salvaged = Store::read(&texts);
+    let salvaged = CoordinationFiles::read(&texts);
     assert_eq!(salvaged.lost.len(), 2, "{:?}", salvaged.lost);
     let run = import(&salvaged.store);
     assert_eq!(run.file("pm_state.json")["task_groups"].as_array().unwrap().len(), 3);
     assert_eq!(run.file("group_status.json")["A"]["claimed_complete"], true, "the lost file is written anew");
     assert_eq!(run.file("pm_state.json")["execution_phases"][1]["group_ids"], json!(["C"]));
-    let nothing = import(&Store::read(&BTreeMap::new()).store);
+    let nothing = import(&CoordinationFiles::read(&BTreeMap::new()).store);
     assert_eq!(
         nothing.state.run.active_turns.keys().map(|step| step.to_string()).collect::<Vec<_>>(),
         ["pm.plan"]
@@ -290,7 +290,7 @@ fn a_merge_needs_commits_unless_the_work_of_a_claimed_group_may_be_there_already
         effect.arguments["needs_commits"].as_bool()
     };
     assert_eq!(needs(&one_group()), Some(true));
-    let mut run = import(&Store::read(&examples()).store);
+    let mut run = import(&CoordinationFiles::read(&examples()).store);
     assert_eq!(needs(&run), Some(false));
     start(&mut run);
     run.report("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "it is not there" }));

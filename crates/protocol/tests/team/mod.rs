@@ -9,10 +9,10 @@ mod table;
 use std::collections::BTreeMap;
 
 use protocol::entry::Entry;
-use protocol::report::{CopyEdit, Expected, Report};
+use protocol::report::{CopyEdit, Report, ReportIdentity};
 use protocol::run::{Fact, Run, RunState};
 use protocol::team::{Definition, Document, Limits, ModeChoice, Team};
-use protocol::{Answer, AttemptId, ParsedReport, RunId, RunLocation, Stamp, StepId, Typed};
+use protocol::{Answer, AttemptId, ParsedReport, RunId, RunLocation, StepId, Timestamp, Typed};
 use serde_json::{Map, Value, json};
 
 /// A run of `team` whose attempts report what a test says.
@@ -39,9 +39,13 @@ impl TeamRun {
         let location = RunLocation::new(RunId::new("r").unwrap(), "/repo".to_owned());
         let at = 1_750_000_000_000_000;
         let document =
-            <Team as protocol::Protocol>::open_document(&definition, &location, Stamp::from_micros(at));
+            <Team as protocol::Protocol>::open_document(&definition, &location, Timestamp::from_micros(at));
         let machine = Typed::<Team>::new(definition, document);
-        Self { state: RunState::blank(Box::new(machine), Stamp::from_micros(at)), at, refused: Vec::new() }
+        Self {
+            state: RunState::empty(Box::new(machine), Timestamp::from_micros(at)),
+            at,
+            refused: Vec::new(),
+        }
     }
 
     fn open(definition: Definition) -> Self {
@@ -63,7 +67,7 @@ impl TeamRun {
         self.at += 60_000_000;
         let entry = Entry {
             v: protocol::entry::ENTRY_VERSION,
-            at: Stamp::from_micros(self.at),
+            at: Timestamp::from_micros(self.at),
             by: protocol::entry::Author::Person { name: "p".to_owned(), host: "h".to_owned() },
             input,
             changes: decision.changes,
@@ -91,9 +95,9 @@ impl TeamRun {
     fn make_report(&self, step: &str, fields: Value, edits: BTreeMap<String, CopyEdit>) -> Report {
         let step_id = StepId::new(step).unwrap();
         let agent = self.state.run.machine.agent(&step_id);
-        let expected = Expected { run_id: RunId::new("r").unwrap(), step_id, agent };
+        let expected = ReportIdentity { run_id: RunId::new("r").unwrap(), step_id, agent };
         let fields: Map<String, Value> = fields.as_object().cloned().unwrap();
-        Report { copy_edits: edits, ..Report::completed(&expected, Stamp::from_micros(self.at), fields) }
+        Report { copy_edits: edits, ..Report::completed(&expected, Timestamp::from_micros(self.at), fields) }
     }
 
     /// Ends the attempt of a step with a report. Fails with the reason if the report is refused.
@@ -105,7 +109,7 @@ impl TeamRun {
     ) -> Result<(), String> {
         let attempt = self.attempt(step);
         let mut report = self.make_report(step, fields, edits);
-        self.refused = self.state.run.machine.restrict(&attempt.step, &mut report);
+        self.refused = self.state.run.machine.remove_unauthorized(&attempt.step, &mut report);
         let verdict = match self.state.run.machine.parse_report(&attempt.step, &report) {
             ParsedReport::Verdict(verdict) => verdict,
             ParsedReport::Failed(why) | ParsedReport::Invalid(why) => return Err(why),

@@ -320,7 +320,7 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
     let mut run = TeamRun::open(definition());
     run.report("pm.plan", plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"])]));
     let stalled = |run: &TeamRun, minutes: i64| {
-        let now = Stamp::from_micros(run.at + minutes * 60_000_000);
+        let now = Timestamp::from_micros(run.at + minutes * 60_000_000);
         let stalled = run.state.run.machine.stalled(now);
         stalled.into_iter().map(|(step, why)| format!("{step}: {why}")).collect::<Vec<_>>()
     };
@@ -380,7 +380,7 @@ fn the_grid_says_why_a_group_waits() {
     run.request(protocol::run::Request::Pause);
     run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(notes(&run), ["A: waiting_qa: the run is paused or stopped"]);
-    let now = Stamp::from_micros(run.at + 3_600_000_000);
+    let now = Timestamp::from_micros(run.at + 3_600_000_000);
     assert_eq!(run.state.run.machine.stalled(now), [], "a paused run is not expected to go on");
 }
 

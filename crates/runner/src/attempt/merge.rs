@@ -8,7 +8,7 @@ use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::prompt::code_block;
 use protocol::{NOT_MERGED, StepId};
 use serde_json::{Map, Value, json};
-use supervisor::git::{Conflict, FastForward, Merged, RunTrees};
+use supervisor::git::{Conflict, FastForward, MergeOutcome, RunTrees};
 
 use super::effect::{EffectOrder, PerformEffect};
 use super::spec::GIT_FIELD;
@@ -42,7 +42,7 @@ impl PerformEffect for Merge {
         let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
         kill_checks(order)?;
         // Read before the merge, because afterwards the integration branch has the same commits.
-        let git = trees.branch_changes(&worktree).ok().map(|changes| changes.facts());
+        let git = trees.branch_changes(&worktree).ok().map(|changes| changes.to_json());
         let mut results = Vec::new();
         let accept = |tree: &Path| {
             results = order.check(tree)?;
@@ -50,17 +50,17 @@ impl PerformEffect for Merge {
         };
         let result = trees.merge(&worktree, &order.key(), accept).map_err(|error| with_causes(&error))?;
         let mut report = match result {
-            Merged::Commit(commit) => with_checks(merge_report(&commit), &results),
-            Merged::Nothing if order.arguments["needs_commits"] == true => fields(json!({
+            MergeOutcome::Commit(commit) => with_checks(merge_report(&commit), &results),
+            MergeOutcome::Nothing if order.arguments["needs_commits"] == true => fields(json!({
                 "gate_failure": true,
                 "logs": [format!(
                     "there is nothing to merge: the branch `{}` has no commits; make the changes there and commit them",
                     trees.branch(&worktree)
                 )],
             })),
-            Merged::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
-            Merged::Conflict(conflict) => conflict_report(trees, &conflict),
-            Merged::Refused => with_checks(failed_checks_report(trees, &results), &results),
+            MergeOutcome::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
+            MergeOutcome::Conflict(conflict) => conflict_report(trees, &conflict),
+            MergeOutcome::Refused => with_checks(failed_checks_report(trees, &results), &results),
         };
         report.extend(git.map(|git| (GIT_FIELD.to_owned(), git)));
         Ok(report)
@@ -87,7 +87,7 @@ impl PerformEffect for FastForwardBase {
         if order.rehearsal {
             return Ok(by_hand("a rehearsal leaves the base branch alone".to_owned()));
         }
-        if trees.is_left_to_the_user() {
+        if trees.is_merge_disabled() {
             return Ok(by_hand("`--no-merge` leaves the base branch alone".to_owned()));
         }
         Ok(match trees.fast_forward().map_err(|error| with_causes(&error))? {

@@ -7,7 +7,7 @@ use std::path::Path;
 use protocol::brief::{Brief, Finding, StateLocation};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::prompt::{UNTRUSTED, code_block};
-use protocol::report::{self, Expected};
+use protocol::report::{self, ReportIdentity};
 use protocol::run::Change;
 use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct PromptFiles {
 impl PromptFiles {
     pub(crate) fn new(
         protocol: &str,
-        expected: &Expected,
+        expected: &ReportIdentity,
         attempt: &AttemptId,
         brief: &Brief,
         report_path: &str,
@@ -74,7 +74,7 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
         brief.copies.clear();
     }
     let expected =
-        Expected { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
+        ReportIdentity { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
     let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
     let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
     let protocol = run_at.kind().info().name;
@@ -82,9 +82,9 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
 }
 
 /// Returns the text of `prompt.md`.
-fn prompt(expected: &Expected, brief: &Brief, report_path: &str, store: &str) -> String {
+fn prompt(expected: &ReportIdentity, brief: &Brief, report_path: &str, store: &str) -> String {
     let mut text = String::new();
-    let Expected { run_id, step_id, agent } = expected;
+    let ReportIdentity { run_id, step_id, agent } = expected;
     writeln!(text, "You are `{agent}`, working on step `{step_id}` of run `{run_id}`.")
         .expect("BUG: a string grows");
     let retried = brief.counted_attempt > 1;
@@ -160,7 +160,7 @@ fn write_files_and_log(text: &mut String, artifacts: &[String], logs: &[String])
 /// Returns the text of `context.json`.
 fn context(
     protocol: &str,
-    expected: &Expected,
+    expected: &ReportIdentity,
     attempt: &str,
     brief: &Brief,
     report_path: &str,

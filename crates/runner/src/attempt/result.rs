@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use protocol::check::schema;
 use protocol::entry::{Evidence, FailureKind};
-use protocol::report::{CopyEdit, Form, Report, Status, stand_for_report};
+use protocol::report::{CopyEdit, Report, ReportForm, Status, can_replace_report};
 use protocol::run::Ending;
-use protocol::{Machine, ParsedReport, Stamp};
+use protocol::{Machine, ParsedReport, Timestamp};
 use serde_json::{Map, Value};
 use supervisor::adapter::ReportRule;
 use supervisor::copies;
-use supervisor::report::{Collected, collect, collect_as_stated};
+use supervisor::report::{Collected, collect, collect_raw_fields};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use super::log_tail::{last_line, last_lines};
@@ -26,7 +26,7 @@ pub(crate) struct AttemptResult {
 impl AttemptResult {
     /// Returns the result that a report says.
     pub(crate) fn of_report(machine: &dyn Machine, mut report: Report, duration_ms: Option<u64>) -> Self {
-        let refused = machine.restrict(&report.step_id.clone(), &mut report);
+        let refused = machine.remove_unauthorized(&report.step_id.clone(), &mut report);
         let (ending, kind, error) = match machine.parse_report(&report.step_id, &report) {
             ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
             ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
@@ -112,7 +112,7 @@ impl Classifier<'_> {
                 }
                 Err(reason) => Some(reason),
             },
-            Collected::Unfit(reason) => Some(reason),
+            Collected::Invalid(reason) => Some(reason),
             Collected::Missing => None,
         };
         let Some(record) = exit_record else {
@@ -138,12 +138,15 @@ impl Classifier<'_> {
             return AttemptResult::of_report(self.machine, report, duration_ms);
         }
         // The agent asked whether to continue, was told to pause or to stop, and exited.
-        if report_problem.is_none() && record.reason == EndReason::Finished && self.spec.dir.told().exists() {
+        if report_problem.is_none()
+            && record.reason == EndReason::Finished
+            && self.spec.dir.stop_notice().exists()
+        {
             let error = "Agent process ended because the run is paused or stopped".to_owned();
             return AttemptResult::failure(Ending::Interrupted, FailureKind::Interrupted, error, duration_ms);
         }
         let report_problem = match report_problem {
-            None if self.has_succeeded(record) => match stand_for_report(&edits) {
+            None if self.has_succeeded(record) => match can_replace_report(&edits) {
                 Ok(true) => return self.result_of_edits(record, edits),
                 Ok(false) => None,
                 Err(reason) => Some(reason),
@@ -157,8 +160,8 @@ impl Classifier<'_> {
     /// Returns the report with relative artifacts. Fails if it does not match the schema of the user, or names an artifact
     /// outside of the tree.
     fn validate(&self, report: Report) -> Result<Report, String> {
-        if let Form::Matching(schema) = &self.spec.brief.form
-            && let Some(stated) = collect_as_stated(&self.spec.dir, &self.spec.expected)
+        if let ReportForm::Matching(schema) = &self.spec.brief.form
+            && let Some(stated) = collect_raw_fields(&self.spec.dir, &self.spec.expected)
         {
             let violations = schema::violations(schema, &Value::Object(stated));
             let violations = violations.iter().map(|violation| {
@@ -189,7 +192,7 @@ impl Classifier<'_> {
             logs.extend(last_lines(&dir.stderr(), 20));
             logs.push(format!("exited with code {code}"));
         }
-        let ended_at = Stamp::from_micros(record.ended_at.as_microsecond());
+        let ended_at = Timestamp::from_micros(record.ended_at.as_microsecond());
         let metrics = [("exit_code", code.to_string()), ("duration_ms", record.duration_ms.to_string())];
         Some(Report {
             status,
@@ -212,9 +215,9 @@ impl Classifier<'_> {
     /// Returns the result of an attempt that edited its private copies instead of reporting. It fails if the step had no
     /// right to any of these edits.
     fn result_of_edits(&self, record: &ExitRecord, edits: BTreeMap<String, CopyEdit>) -> AttemptResult {
-        let ended_at = Stamp::from_micros(record.ended_at.as_microsecond());
+        let ended_at = Timestamp::from_micros(record.ended_at.as_microsecond());
         let mut report = Report {
-            started_at: Stamp::from_micros(record.started_at.as_microsecond()).to_string(),
+            started_at: Timestamp::from_micros(record.started_at.as_microsecond()).to_string(),
             copy_edits: edits,
             ..Report::completed(&self.spec.expected, ended_at, Map::new())
         };

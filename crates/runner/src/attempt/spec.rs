@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use protocol::brief::{Brief, ENGINE, GivenAnswer, Memory, TreeUse, Upstream};
 use protocol::check::artifact_path_problem;
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{
-    Adapter, Assignment, Dependency, DependencyAnswer, Pass, RehearsalScript, ReportRule, environment,
+    Adapter, Assignment, Dependency, DependencyAnswer, EnvPolicy, RehearsalScript, ReportRule, environment,
 };
 use supervisor::checks::Stop;
 use supervisor::copies::{self, CopyError};
@@ -18,7 +18,7 @@ use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgra
 
 use super::memory;
 use super::prompt::PromptFiles;
-use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoAdapter, RoleOf};
+use crate::engine::{AgentProfile, Assigned, EngineConfig, GRACE, NoAdapter, RoleQuery};
 use crate::error_chain::with_causes;
 use crate::run::RunOptions;
 
@@ -31,7 +31,7 @@ pub(crate) struct AttemptSpec {
     pub(crate) attempt: AttemptId,
     protocol: String,
     kind: StepKind,
-    pub(crate) expected: Expected,
+    pub(crate) expected: ReportIdentity,
     pub(crate) brief: Brief,
     profile: Result<AgentProfile, NoAdapter>,
     pub(super) provenance: Provenance,
@@ -70,7 +70,7 @@ impl AttemptSpec {
     ) -> Self {
         let run = options.location.run.clone();
         let (agent, model) = (brief.agent.as_str(), brief.model.as_deref());
-        let role_of = RoleOf { protocol, step: &attempt.step, agent, model };
+        let role_of = RoleQuery { protocol, step: &attempt.step, agent, model };
         let profile = match kind {
             StepKind::Command => Ok(command_profile(&options, &attempt.step, &brief)),
             StepKind::Agent | StepKind::Person | StepKind::Effect => {
@@ -87,7 +87,7 @@ impl AttemptSpec {
         }
         Self {
             protocol: protocol.to_owned(),
-            expected: Expected {
+            expected: ReportIdentity {
                 run_id: run.clone(),
                 step_id: attempt.step.clone(),
                 agent: brief.agent.clone(),
@@ -156,7 +156,7 @@ impl AttemptSpec {
         trees.prepare(self.brief.worktree.as_ref())?;
         let worktree = self.brief.worktree.as_ref();
         match self.brief.tree_use {
-            TreeUse::Reads => trees.keep_work(worktree)?,
+            TreeUse::Reads => trees.snapshot_work(worktree)?,
             TreeUse::Changes => drop(trees.restore_work(worktree)?),
         }
         if let Some(reset) = &self.brief.reset {
@@ -207,16 +207,16 @@ impl AttemptSpec {
         let Some(trees) = &self.trees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
         let facts = match (named, self.brief.branches_below) {
-            (Some(worktree), _) => trees.branch_changes(worktree).map(|changes| changes.facts()),
+            (Some(worktree), _) => trees.branch_changes(worktree).map(|changes| changes.to_json()),
             (None, Some(name)) => {
                 trees.branches_below(name).map(|branches| serde_json::json!({ "branches": branches }))
             }
             (None, None) => return,
         };
-        report.others.shift_remove(GIT_FIELD);
+        report.extra_fields.shift_remove(GIT_FIELD);
         match facts {
             Ok(facts) => {
-                report.others.insert(GIT_FIELD.to_owned(), facts);
+                report.extra_fields.insert(GIT_FIELD.to_owned(), facts);
             }
             Err(error) => tracing::warn!(%error, "cannot read what git knows about the attempt"),
         }
@@ -375,7 +375,7 @@ fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentP
             adapter: Adapter::Checks,
             report: ReportRule::Required,
             // As in the user's terminal: the commands are configured by the user.
-            pass: Pass::Everything,
+            pass: EnvPolicy::Everything,
             env: Vec::new(),
             timeout: None,
             silence: None,

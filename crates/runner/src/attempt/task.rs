@@ -7,7 +7,7 @@ use protocol::AttemptId;
 use supervisor::checks::Stop;
 use supervisor::report::{Collected, collect};
 use supervisor::{
-    AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, Voided, void,
+    AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, VoidOutcome, void,
 };
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -320,8 +320,8 @@ impl AttemptTask {
     /// Voids the claim so that no shim can start the attempt. Returns `false` if a shim has claimed it already.
     fn void_claim(&self) -> Result<bool, ClaimError> {
         match void(&self.spec.dir)? {
-            Voided::Now | Voided::Already => Ok(true),
-            Voided::ClaimedBy(_) => Ok(false),
+            VoidOutcome::Now | VoidOutcome::Already => Ok(true),
+            VoidOutcome::ClaimedBy(_) => Ok(false),
         }
     }
 }

@@ -186,7 +186,7 @@ impl Engine<'_> {
 
     fn notice_no_answer(&mut self, (step, turn): &QuestionId, file: &AnswerFile, reason: &str) {
         let path = PathBuf::from(file.path());
-        self.observer.notice(Notice::NoAnswer { step, turn: *turn, path, reason });
+        self.observer.notice(Notice::InvalidAnswerFile { step, turn: *turn, path, reason });
     }
 }
 

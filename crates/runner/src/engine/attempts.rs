@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::entry::FailureKind;
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::run::{Action, Ending, Fact, TurnStatus};
 use protocol::{AttemptId, StepKind};
 use supervisor::checks::Stop;
@@ -66,7 +66,7 @@ impl Engine<'_> {
     fn attach(&mut self, attempt: &AttemptId, provenance: Provenance) {
         let active = self.journal.state.run.active_turns.get(&attempt.step);
         let alive = active.is_some_and(|active| {
-            active.status.holds_slot()
+            active.status.has_live_attempt()
                 && (active.turn, active.attempt_no) == (attempt.turn, attempt.attempt_no)
         });
         if !alive || self.attached.contains_key(attempt) {
@@ -174,7 +174,7 @@ impl Engine<'_> {
         let machine = self.journal.machine();
         match result {
             Ok(fields) => {
-                let expected = Expected {
+                let expected = ReportIdentity {
                     run_id: self.journal.run.clone(),
                     step_id: attempt.step.clone(),
                     agent: machine.agent(&attempt.step),

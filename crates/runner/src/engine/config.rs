@@ -9,7 +9,7 @@ use protocol::entry::Author;
 use protocol::{Kinds, RunId};
 use serde::{Deserialize, Serialize};
 use supervisor::ShimProgram;
-use supervisor::adapter::{Adapter, Pass, ReportRule};
+use supervisor::adapter::{Adapter, EnvPolicy, ReportRule};
 
 use crate::attempt::Effects;
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ pub struct AgentProfile {
     pub adapter: Adapter,
     pub report: ReportRule,
     /// Which variables of the engine's environment the agent sees.
-    pub pass: Pass,
+    pub pass: EnvPolicy,
     /// Additional variables.
     #[serde(default)]
     pub env: Vec<(String, String)>,
@@ -45,7 +45,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 pub struct EngineConfig {
     pub overrides: Overrides,
     /// The configured adapters by name. Without a role, an agent uses the adapter of its own name.
-    pub by_agent: BTreeMap<String, AgentProfile>,
+    pub profiles: BTreeMap<String, AgentProfile>,
     /// The roles of the configuration.
     pub roles: BTreeMap<RoleName, Role>,
     /// How many attempts may be alive on this host at once.

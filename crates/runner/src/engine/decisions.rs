@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::entry::{Author, Evidence, FailureKind, Input};
 use protocol::run::{
-    Absorbed, Change, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider, proceed,
-    start_queued,
+    Absorbed, Change, Decision, Ending, Fact, Refusal, Request, RunStatus, absorb, consider,
+    make_deferred_transition, start_queued,
 };
 use store::CommitError;
 use supervisor::Shutdown;
@@ -124,9 +124,9 @@ impl Engine<'_> {
     }
 
     /// Performs deferred transitions, each in an entry of its own, then starts queued steps in the slots they freed.
-    pub(super) async fn proceed(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn make_deferred_transitions(&mut self) -> Result<(), EngineError> {
         let deferred = |engine: &mut Self| {
-            let decision = proceed(&mut engine.journal.state.run);
+            let decision = make_deferred_transition(&mut engine.journal.state.run);
             Ok(decision.map(|decision| (Input::Deferred, decision)))
         };
         let mut proceeded = false;

@@ -35,7 +35,7 @@ pub use self::error::{EngineError, EngineExit, EngineRequest};
 pub use self::observer::{Notice, Observer};
 use self::partial_reports::PartialReports;
 use self::remote::Hosts;
-pub use self::roles::{Assigned, DEFAULT_ROLE, NoAdapter, Role, RoleName, RoleOf};
+pub use self::roles::{Assigned, DEFAULT_ROLE, NoAdapter, Role, RoleName, RoleQuery};
 pub(crate) use self::timers::sleep_until;
 use self::timers::{Deadlines, backoff_elapsed};
 use self::views::RunViews;
@@ -194,7 +194,7 @@ impl<'o> Engine<'o> {
     async fn settle_now(&mut self) -> Result<(), EngineError> {
         self.recover_views().await?;
         self.engine_config.slots = 0;
-        self.proceed().await?;
+        self.make_deferred_transitions().await?;
         self.write_all_views().await
     }
 
@@ -246,7 +246,7 @@ impl<'o> Engine<'o> {
         self.interrupt_abandoned_host().await?;
         self.request(request).await?;
         loop {
-            self.proceed().await?;
+            self.make_deferred_transitions().await?;
             self.perform();
             let before = self.journal.position.revision;
             // Before people see the question: a file that is there by then was not written by one of them.

@@ -21,7 +21,7 @@ pub enum Notice<'a> {
     /// A step waits for a person. Sent once by each engine.
     Question { spec: &'a RunSpec, machine: &'a dyn Machine, step: &'a StepId, turn: Turn },
     /// The answer file of a question exists and is invalid.
-    NoAnswer { step: &'a StepId, turn: Turn, path: PathBuf, reason: &'a str },
+    InvalidAnswerFile { step: &'a StepId, turn: Turn, path: PathBuf, reason: &'a str },
     /// The process of an attempt is started; its output goes to this file.
     Output { attempt: &'a AttemptId, stdout: PathBuf },
     /// A view's path held a file that this program had not written. It was moved to quarantine.

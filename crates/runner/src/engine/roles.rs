@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::StepId;
 use serde::{Deserialize, Serialize};
-use supervisor::adapter::Pass;
+use supervisor::adapter::EnvPolicy;
 
 use super::config::{AgentProfile, EngineConfig};
 use crate::run::RunOptions;
@@ -55,7 +55,7 @@ pub struct RoleName {
 
 /// The step whose role is looked up.
 #[derive(Debug, Clone, Copy)]
-pub struct RoleOf<'a> {
+pub struct RoleQuery<'a> {
     pub protocol: &'a str,
     pub step: &'a StepId,
     pub agent: &'a str,
@@ -112,7 +112,7 @@ impl EngineConfig {
     /// the command line, configured roles of the step and of its agent, the adapter that has the agent's name, default
     /// roles. Model, arguments and variables fit one adapter only: a source after the one that names the adapter does
     /// not set them.
-    pub fn assign(&self, options: &RunOptions, of: RoleOf<'_>) -> Result<Assigned, NoAdapter> {
+    pub fn assign(&self, options: &RunOptions, of: RoleQuery<'_>) -> Result<Assigned, NoAdapter> {
         let command_line_roles =
             [of.step.as_str(), of.agent, DEFAULT_ROLE].map(|name| RoleSource::role(options.roles.get(name)));
         let flag_model = first_set(&command_line_roles, |role| role.model.clone());
@@ -123,7 +123,7 @@ impl EngineConfig {
             .chain(command_line_roles)
             .chain([RoleSource::profile(options.profile.as_ref())])
             .chain(specific_roles)
-            .chain([RoleSource::profile(self.by_agent.get(of.agent))])
+            .chain([RoleSource::profile(self.profiles.get(of.agent))])
             .chain(default_roles)
             .collect();
         let missing = |adapter: Option<&str>| NoAdapter {
@@ -134,12 +134,12 @@ impl EngineConfig {
         let chosen = sources.iter().position(RoleSource::names_adapter).ok_or_else(|| missing(None))?;
         let up_to_chosen = &sources[..=chosen];
         let adapter = sources[chosen].role.and_then(|role| role.adapter.as_deref());
-        let profile = sources[chosen].profile.or_else(|| self.by_agent.get(adapter?));
+        let profile = sources[chosen].profile.or_else(|| self.profiles.get(adapter?));
         let mut profile = profile.ok_or_else(|| missing(adapter))?.clone();
         if let Some(args) = first_set(up_to_chosen, |role| role.args.as_ref()) {
             profile.adapter = profile.adapter.with_args(args);
         }
-        if let (Pass::AllowList(names), Some(more)) =
+        if let (EnvPolicy::AllowList(names), Some(more)) =
             (&mut profile.pass, first_set(up_to_chosen, |role| role.pass_env.as_ref()))
         {
             names.extend(more.iter().cloned());

@@ -17,7 +17,7 @@ impl Engine<'_> {
     /// Returns the back-off that elapses first, or `None` if the run starts nothing in its present status.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, AttemptId)> {
         let state = &self.journal.state;
-        if !state.run.status.starts() {
+        if !state.run.status.may_start_steps() {
             return None;
         }
         let (now, wall) = (Instant::now(), self.engine_config.clock.now());

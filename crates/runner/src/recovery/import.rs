@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{ImportRefusal, Kind, RunId, Stamp, StepId, Turn};
+use protocol::{ImportRefusal, Kind, RunId, StepId, Timestamp, Turn};
 use serde_json::Value;
 use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, WriteId};
 
@@ -29,7 +29,7 @@ pub struct Migration {
     pub from: String,
     pub document: Value,
     /// The bucket entry that the document replaces, if the bucket has the key of this run.
-    pub over: Option<KvEntry>,
+    pub replaces: Option<KvEntry>,
 }
 
 /// Why no run could be made from a document.
@@ -54,7 +54,7 @@ impl From<RunWriteError> for DocumentImportError {
 pub async fn import_document(
     store: Option<&AnyStore>,
     by: &Author,
-    now: Stamp,
+    now: Timestamp,
     kind: &'static dyn Kind,
     spec: RunSpec,
     view: ViewImport,
@@ -76,12 +76,12 @@ pub async fn import_document(
 pub async fn migrate(
     store: Option<&AnyStore>,
     by: &Author,
-    now: Stamp,
+    now: Timestamp,
     kind: &'static dyn Kind,
     spec: RunSpec,
     migration: Migration,
 ) -> Result<RunStatus, DocumentImportError> {
-    let Migration { from, document, over } = migration;
+    let Migration { from, document, replaces: over } = migration;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
@@ -97,7 +97,7 @@ pub async fn migrate(
 async fn write(
     store: Option<&AnyStore>,
     by: &Author,
-    now: Stamp,
+    now: Timestamp,
     replay: &mut Replay,
     source: RecoverySource,
     decision: Decision,
@@ -109,7 +109,7 @@ async fn write(
     let opened = entry(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry(by, now, Input::Recovered { source }, decision);
     let run = replay.run.clone();
-    replay.keeps_document = store.keeps_documents();
+    replay.keeps_document = store.exposes_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
         writer.put_blob(&blob)?;
         for entry in [&opened, &recovered] {
@@ -120,7 +120,7 @@ async fn write(
             writer.replace_entry(over);
         }
         let created = now.timestamp().unwrap_or_default();
-        Ok(writer.set_origin(&replay.run, created, epoch_at(now))?)
+        Ok(writer.set_created_and_epoch(&replay.run, created, epoch_at(now))?)
     };
     match store.put_run(fill).await {
         Err(DocumentImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. }))) => {
@@ -130,7 +130,7 @@ async fn write(
     }
 }
 
-fn entry(by: &Author, at: Stamp, input: Input, decision: Decision) -> Entry {
+fn entry(by: &Author, at: Timestamp, input: Input, decision: Decision) -> Entry {
     Entry {
         v: ENTRY_VERSION,
         at,

@@ -6,7 +6,7 @@
 
 use protocol::entry::{BadEntry, Entry, Input, RecoverySource};
 use protocol::run::{Action, RunState};
-use protocol::{AttemptId, Epoch, Kind, Machine, Revision, RunId, Stamp};
+use protocol::{AttemptId, Epoch, Kind, Machine, Revision, RunId, Timestamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
 
 use crate::run::RunSpec;
@@ -58,11 +58,11 @@ pub(crate) fn definition_of(first: &str) -> Result<Digest, ReplayError> {
 impl Replay {
     /// Begins with the spec of a run. The first entry is still to be [added](Self::add).
     pub fn begin(kind: &'static dyn Kind, spec: RunSpec) -> Result<Self, ReplayError> {
-        let at = Stamp::from_micros(0);
+        let at = Timestamp::from_micros(0);
         let machine = kind.open(&spec.definition, &spec.options.location, at)?;
         Ok(Self {
             run: spec.options.location.run.clone(),
-            state: RunState::blank(machine, at),
+            state: RunState::empty(machine, at),
             spec,
             position: Position::absent(),
             keeps_document: false,
@@ -88,7 +88,7 @@ impl Replay {
             definition_of(body)?;
         }
         for change in &entry.changes {
-            if !self.state.run.admits(change) {
+            if !self.state.run.can_apply(change) {
                 return Err(ReplayError::Contradicts);
             }
             self.state.run.apply(change).map_err(|_| ReplayError::Contradicts)?;
@@ -103,7 +103,12 @@ impl Replay {
     }
 
     /// Returns an entry that records how the run was recovered.
-    pub fn recovery_entry(&self, source: RecoverySource, by: protocol::entry::Author, at: Stamp) -> Entry {
+    pub fn recovery_entry(
+        &self,
+        source: RecoverySource,
+        by: protocol::entry::Author,
+        at: Timestamp,
+    ) -> Entry {
         Entry {
             v: protocol::entry::ENTRY_VERSION,
             at: at.max(self.state.at),
@@ -167,6 +172,6 @@ fn attempt_of(action: &Action) -> &AttemptId {
 
 /// Returns an epoch for a run that is rebuilt at this time. Seconds since 1970 exceed every counted epoch and those
 /// of earlier recoveries, so an engine from before is fenced.
-pub(crate) fn epoch_at(now: Stamp) -> Epoch {
+pub(crate) fn epoch_at(now: Timestamp) -> Epoch {
     Epoch(u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0))
 }

@@ -47,10 +47,10 @@ struct Candidate {
 pub struct Restored {
     pub run: RunId,
     pub from: Revision,
-    pub bad: Revision,
-    pub what: String,
+    pub corrupted_revision: Revision,
+    pub difference: String,
     /// Where the bad bytes are.
-    pub kept: PathBuf,
+    pub backup: PathBuf,
 }
 
 /// Why a document was not restored. The run has not changed.
@@ -65,7 +65,7 @@ pub enum RestoreError {
     )]
     NoCandidate { run: RunId, bad: Revision, what: String },
     #[error("cannot write the bad bytes to `{}`", path.display())]
-    Keep { path: PathBuf, source: io::Error },
+    Quarantine { path: PathBuf, source: io::Error },
     #[error(transparent)]
     ImportRefusal(#[from] ImportRefusal),
     #[error(transparent)]
@@ -138,7 +138,7 @@ impl Corruption {
         };
         let context = CommitContext { epoch, ..CommitContext::default() };
         journal.commit(by, Input::Recovered { source }, decision, context).await?;
-        Ok(Restored { run, from, bad, what, kept })
+        Ok(Restored { run, from, corrupted_revision: bad, difference: what, backup: kept })
     }
 }
 
@@ -173,7 +173,7 @@ async fn replay_document(
     run: &RunId,
     bad: Revision,
 ) -> Result<Option<Document>, LoadError> {
-    if store.intact(run).await? < bad {
+    if store.last_intact_revision(run).await? < bad {
         return Ok(None);
     }
     let spec = load_spec(store, run).await?;
@@ -231,7 +231,7 @@ async fn quarantine_document(
         }
         match write_synced(&path, text.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(source) => return Err(RestoreError::Keep { path, source }),
+            Err(source) => return Err(RestoreError::Quarantine { path, source }),
             Ok(()) => return Ok(path),
         }
     }

@@ -2,7 +2,7 @@
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Epoch, Kind, Kinds, Revision, RunId, Stamp};
+use protocol::{Epoch, Kind, Kinds, Revision, RunId, Timestamp};
 use store::{
     FoundRun, ReplacementDatabase, RunWriteError, RunWriter, Salvage, SalvageError, SqliteStore, WriteId,
 };
@@ -25,7 +25,7 @@ pub enum SalvageOutcome {
     Whole { revision: Revision, status: RunStatus },
     /// The journal is truncated after `revision`, although it went up to `newest`. The `beyond` later entries that
     /// could be read are only in the backup of the damaged store.
-    Cut { revision: Revision, status: RunStatus, newest: Revision, beyond: u64, why: String },
+    Truncated { revision: Revision, status: RunStatus, newest: Revision, later_entries: u64, why: String },
     /// Nothing of it is in the new store.
     Unreadable { newest: Revision, why: String },
 }
@@ -100,7 +100,7 @@ pub fn salvage(
     target: &mut impl SalvageTarget,
     skip: &[RunId],
     by: &Author,
-    now: Stamp,
+    now: Timestamp,
 ) -> Result<Option<Salvaged>, SalvageRunError> {
     let unreadable = |run, why: String| {
         Some(Salvaged { run, outcome: SalvageOutcome::Unreadable { newest: found.newest, why } })
@@ -151,7 +151,7 @@ impl Source<'_> {
         mut replay: Replay,
         writer: &mut RunWriter<'_>,
         by: &Author,
-        now: Stamp,
+        now: Timestamp,
     ) -> Result<SalvageOutcome, SalvageRunError> {
         writer.put_blob(&self.blob)?;
         let (mut cut_reason, mut first_entry_at) = (None, None);
@@ -187,7 +187,7 @@ impl Source<'_> {
             cut_reason = Some(format!("entries {} to {expected_newest} are lost", revision.next()));
         }
         let created = row.map(|(created, _)| created).or(first_entry_at);
-        writer.set_origin(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
+        writer.set_created_and_epoch(&run, created.unwrap_or_default(), self.epoch(&run, now)?)?;
         let Some(why) = cut_reason else {
             return Ok(SalvageOutcome::Whole { revision, status: replay.state.run.status });
         };
@@ -197,11 +197,11 @@ impl Source<'_> {
         let entry = replay.recovery_entry(source, by.clone(), now);
         let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
         writer.append(&commit)?;
-        Ok(SalvageOutcome::Cut {
+        Ok(SalvageOutcome::Truncated {
             revision,
             status: replay.state.run.status,
             newest: expected_newest,
-            beyond,
+            later_entries: beyond,
             why,
         })
     }
@@ -219,7 +219,7 @@ impl Source<'_> {
         Ok(replay)
     }
 
-    fn epoch(&self, run: &RunId, now: Stamp) -> Result<Epoch, SalvageRunError> {
+    fn epoch(&self, run: &RunId, now: Timestamp) -> Result<Epoch, SalvageRunError> {
         let counted = self.salvage.epoch(run)?.0;
         let counted = if counted < MAX_EPOCH { counted + 1 } else { 0 };
         Ok(Epoch(counted).max(epoch_at(now)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::entry::{Author, Entry, Evidence, Input};
 use protocol::run::{Absorbed, Fact, Run, TurnStatus, absorb};
-use protocol::{Answer, Revision, Stamp, StepId, Turn};
+use protocol::{Answer, Revision, StepId, Timestamp, Turn};
 
 use crate::run::history::for_each_entry;
 use crate::run::{Journal, LoadError, RequestError, decode};
@@ -34,7 +34,7 @@ pub struct FirstAnswer {
     pub step: StepId,
     pub turn: Turn,
     pub by: Author,
-    pub at: Stamp,
+    pub at: Timestamp,
     pub answer: Answer,
 }
 

@@ -32,7 +32,7 @@ pub enum EditError {
     Conflict(#[from] Box<SequenceConflict>),
     /// The attempt has ended or was replaced by a later one. Its writes are not applied any more.
     #[error("attempt `{attempt}` is not running any more{}", list_live(live_attempts))]
-    Straggler { attempt: AttemptId, live_attempts: Vec<AttemptId> },
+    AttemptNotLive { attempt: AttemptId, live_attempts: Vec<AttemptId> },
     #[error(transparent)]
     Load(#[from] LoadError),
     #[error(transparent)]
@@ -168,7 +168,7 @@ fn author(journal: &Journal, from: Option<&AttemptId>) -> Result<EditAuthor, Edi
         }
         live_attempts.push(id);
     }
-    Err(EditError::Straggler { attempt: from.clone(), live_attempts })
+    Err(EditError::AttemptNotLive { attempt: from.clone(), live_attempts })
 }
 
 /// Returns the document that had this sequence number, with the newest revision that has it.

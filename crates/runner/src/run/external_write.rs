@@ -123,7 +123,7 @@ impl Journal {
     }
 
     async fn quarantine(&self, external_write: &ExternalWrite) -> Result<Option<String>, CommitError> {
-        match self.store.set_aside(&self.run, external_write).await {
+        match self.store.quarantine_external_write(&self.run, external_write).await {
             Ok(key) => Ok(key),
             Err(WriteError::Unavailable(unavailable)) => Err(unavailable.into()),
             Err(WriteError::NoSuchRun { run }) => unreachable!("BUG: run `{run}` was just read"),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
-use protocol::run::{Change, Exit, RunStatus};
-use protocol::{AttemptId, NOT_MERGED, Revision, RunId, Stamp, StepId, StepKind};
+use protocol::run::{Change, RunStatus, TurnEffect};
+use protocol::{AttemptId, NOT_MERGED, Revision, RunId, StepId, StepKind, Timestamp};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::run::{LoadError, decode};
@@ -21,9 +21,9 @@ pub struct History {
     /// In the order in which they started.
     pub attempts: Vec<AttemptRecord>,
     /// Since when each step with an active turn and no live attempt has waited.
-    pub waiting: BTreeMap<StepId, Stamp>,
+    pub waiting: BTreeMap<StepId, Timestamp>,
     /// The request that paused or stopped the run, if it is paused or stopped.
-    pub halted_by: Option<HaltedBy>,
+    pub stopped_by: Option<StoppedBy>,
     /// What the run was recovered from, with the revision of each recovery.
     pub recovered: Vec<(Revision, RecoverySource)>,
     /// The engine that wrote the last engine entry.
@@ -40,18 +40,18 @@ pub struct AttemptRecord {
     pub kind: StepKind,
     /// The host on which it was started.
     pub host: String,
-    pub began: Stamp,
+    pub started_at: Timestamp,
     /// When the engine asked it to stop.
-    pub asked_to_end: Option<Stamp>,
-    pub over: Option<EndedAttempt>,
+    pub stop_requested_at: Option<Timestamp>,
+    pub end: Option<AttemptEndRecord>,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EndedAttempt {
+pub struct AttemptEndRecord {
     pub revision: Revision,
-    pub at: Stamp,
-    pub exit: Exit,
+    pub at: Timestamp,
+    pub exit: TurnEffect,
     pub error: Option<String>,
     /// Measured by the shim's monotonic clock; `None` if the shim was lost.
     pub took: Option<Duration>,
@@ -59,18 +59,18 @@ pub struct EndedAttempt {
 
 /// The request that paused or stopped a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HaltedBy {
+pub struct StoppedBy {
     pub by: Author,
-    pub at: Stamp,
+    pub at: Timestamp,
     pub reason: Option<String>,
 }
 
 /// An engine, as the journal shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRecord {
-    pub who: Author,
+    pub author: Author,
     /// The time of its first entry.
-    pub since: Stamp,
+    pub since: Timestamp,
 }
 
 impl History {
@@ -88,9 +88,9 @@ impl History {
     /// Folds the next entry.
     pub fn fold(&mut self, revision: Revision, entry: &Entry) {
         if matches!(entry.by, Author::Engine { .. })
-            && self.engine.as_ref().is_none_or(|engine| engine.who != entry.by)
+            && self.engine.as_ref().is_none_or(|engine| engine.author != entry.by)
         {
-            self.engine = Some(EngineRecord { who: entry.by.clone(), since: entry.at });
+            self.engine = Some(EngineRecord { author: entry.by.clone(), since: entry.at });
         }
         if let Input::Recovered { source } = &entry.input {
             self.recovered.push((revision, source.clone()));
@@ -115,14 +115,14 @@ impl History {
                         id,
                         kind: *kind,
                         host,
-                        began: entry.at,
-                        asked_to_end: None,
-                        over: None,
+                        started_at: entry.at,
+                        stop_requested_at: None,
+                        end: None,
                     });
                 }
                 Change::StopRequested { attempt, .. } => {
                     if let Some(record) = self.attempt(&attempt.clone()) {
-                        record.asked_to_end = Some(entry.at);
+                        record.stop_requested_at = Some(entry.at);
                     }
                 }
                 Change::Ended { attempt, exit, .. } => self.end(attempt.clone(), *exit, revision, entry),
@@ -131,19 +131,19 @@ impl History {
         }
     }
 
-    fn end(&mut self, id: AttemptId, exit: Exit, revision: Revision, entry: &Entry) {
+    fn end(&mut self, id: AttemptId, exit: TurnEffect, revision: Revision, entry: &Entry) {
         match exit {
-            Exit::WillRetry { .. } | Exit::Interrupted { .. } | Exit::Stopped => {
+            TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } | TurnEffect::Stopped => {
                 self.waiting.insert(id.step.clone(), entry.at);
             }
-            Exit::Reported | Exit::Exhausted | Exit::Released | Exit::Drained => {}
+            TurnEffect::Reported | TurnEffect::Exhausted | TurnEffect::Released | TurnEffect::Drained => {}
         }
         let evidence = entry.input.evidence();
         if ends_effect(entry) {
             self.not_merged = not_merged(entry).map(str::to_owned);
         }
         if let Some(record) = self.attempt(&id) {
-            record.over = Some(EndedAttempt {
+            record.end = Some(AttemptEndRecord {
                 revision,
                 at: entry.at,
                 exit,
@@ -159,12 +159,12 @@ impl History {
                 RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_),
                 Input::Request { reason, .. },
             ) => {
-                self.halted_by =
-                    Some(HaltedBy { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
+                self.stopped_by =
+                    Some(StoppedBy { by: entry.by.clone(), at: entry.at, reason: reason.clone() });
             }
             // The last attempt of a stopping run has ended: the request that stopped it stays.
             (RunStatus::Stopped(_), _) => {}
-            _ => self.halted_by = None,
+            _ => self.stopped_by = None,
         }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
-use protocol::run::{Action, Change, Decision, Exit, RunState};
-use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Stamp};
+use protocol::run::{Action, Change, Decision, RunState, TurnEffect};
+use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Timestamp};
 use store::{
-    CaughtUp, Commit, CommitError, ExternalWrite, Loaded, OutboxItem, Part, Position, ReadError,
+    Commit, CommitError, ExternalWrite, LoadedRun, NewEntries, OutboxItem, Part, Position, ReadError,
     SNAPSHOT_EVERY, Store, Unavailable, WriteId, WrittenView,
 };
 
@@ -94,7 +94,7 @@ impl Journal {
         clock: &Clock,
         kind: &'static dyn Kind,
         run: &RunId,
-        loaded: Loaded,
+        loaded: LoadedRun,
         document: Option<Document>,
     ) -> Result<Self, LoadError> {
         let spec = load_spec(store.as_ref(), run).await?;
@@ -175,7 +175,7 @@ impl Journal {
     /// Not for the engine: outbox and view marks are not read again.
     pub(crate) async fn catch_up(&mut self, before: RunState) -> Result<(), ReloadError> {
         let caught_up = self.store.catch_up(&self.run, self.position).await.map_err(LoadError::from)?;
-        let Some(CaughtUp { position, entries }) = caught_up else {
+        let Some(NewEntries { position, entries }) = caught_up else {
             return self.reload_after_conflict().await;
         };
         if position == self.position {
@@ -194,11 +194,11 @@ impl Journal {
 
     fn not_moved(&self) -> ReloadError {
         let (run, revision) = (self.run.clone(), self.position.revision);
-        ReloadError::NotMoved(Unavailable::Unmoved { run, revision })
+        ReloadError::NotMoved(Unavailable::FalseConflict { run, revision })
     }
 
     /// Returns the run's time, which never goes backwards.
-    pub(crate) fn now(&self) -> Stamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.clock.now().max(self.state.at)
     }
 
@@ -272,7 +272,7 @@ impl Journal {
 
     /// Returns the whole document, for a store that keeps it where other clients can read it.
     fn whole_document(&self) -> Option<String> {
-        let keeps = self.kind().info().shows_document && self.store.keeps_documents();
+        let keeps = self.kind().info().shows_document && self.store.exposes_documents();
         keeps.then(|| self.document().to_json())
     }
 
@@ -287,7 +287,7 @@ impl Journal {
             };
             match self.store.resolve_write(&self.run, write_id).await {
                 Ok(Some(position)) => return Ok(position),
-                Ok(None) if retried => return Err(Unavailable::Lost { source }.into()),
+                Ok(None) if retried => return Err(Unavailable::WriteLost { source }.into()),
                 Ok(None) => retried = true,
                 Err(_) => return Err(CommitError::Unknown { write_id, source }),
             }
@@ -309,9 +309,11 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// Returns a timer for each attempt that will be retried. The delay doubles with each failure and is cut by up to
 /// half at random, so that steps that failed together do not retry together.
-fn timers(decision: &Decision, at: Stamp, first: Duration) -> Vec<Timer> {
+fn timers(decision: &Decision, at: Timestamp, first: Duration) -> Vec<Timer> {
     let retried = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: Exit::WillRetry { failures, .. }, .. } => Some((attempt, *failures)),
+        Change::Ended { attempt, exit: TurnEffect::WillRetry { failures, .. }, .. } => {
+            Some((attempt, *failures))
+        }
         _ => None,
     });
     retried

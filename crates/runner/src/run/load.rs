@@ -2,7 +2,7 @@
 
 use protocol::entry::{BadEntry, Entry, Input};
 use protocol::run::RunState;
-use protocol::{Kind, Kinds, Machine, Revision, RunId, Stamp};
+use protocol::{Kind, Kinds, Machine, Revision, RunId, Timestamp};
 use store::{CommitError, Digest, ReadError, Store, StoredEntry};
 
 use super::start::RunSpec;
@@ -55,7 +55,7 @@ pub(crate) fn open_machine(
     run: &RunId,
     spec: &RunSpec,
 ) -> Result<Box<dyn Machine>, LoadError> {
-    kind.open(&spec.definition, &spec.options.location, Stamp::from_micros(0))
+    kind.open(&spec.definition, &spec.options.location, Timestamp::from_micros(0))
         .map_err(|_| LoadError::Damaged { run: run.clone(), what: BAD_DEFINITION.to_owned() })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn fold(
         Some(snapshot) => RunState::decode_snapshot(machine, &snapshot.body).map_err(|_| {
             LoadError::Damaged { run: run.clone(), what: "its snapshot cannot be parsed".to_owned() }
         })?,
-        None => RunState::blank(machine, Stamp::from_micros(0)),
+        None => RunState::empty(machine, Timestamp::from_micros(0)),
     };
     for stored in tail {
         let (run, revision) = (run.clone(), stored.revision);

@@ -19,7 +19,9 @@ pub use answer::{AnswerError, FirstAnswer, answer};
 pub use document::{DocumentAt, read_document};
 pub use edit::{EditError, Edited, SequenceConflict, edit};
 pub use external_write::{RejectedWrite, ResolvedWrite, rebuild_document};
-pub use history::{AttemptRecord, EndedAttempt, EngineRecord, HaltedBy, History, for_each_entry, not_merged};
+pub use history::{
+    AttemptEndRecord, AttemptRecord, EngineRecord, History, StoppedBy, for_each_entry, not_merged,
+};
 pub use journal::Journal;
 pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
 pub use load::LoadError;

@@ -93,7 +93,7 @@ pub async fn open(
     let machine = kind
         .open(&spec.definition, &spec.options.location, at)
         .expect("BUG: the definition is of another protocol");
-    let mut state = RunState::blank(machine, at);
+    let mut state = RunState::empty(machine, at);
     let decision = run::open(&mut state.run);
     let mut journal = Journal {
         store: Arc::clone(store),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use protocol::run::{RunState, RunStatus};
-use protocol::{Progress, Stamp};
+use protocol::{Progress, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::run::RunSpec;
@@ -27,7 +27,7 @@ pub struct Summary {
     /// The hosts of the attempts that may be alive.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub hosts: BTreeSet<String>,
-    pub updated_at: Stamp,
+    pub updated_at: Timestamp,
 }
 
 impl Summary {

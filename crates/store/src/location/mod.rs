@@ -45,7 +45,7 @@ pub(crate) fn wal_of(database: &Path) -> PathBuf {
 #[derive(Debug, thiserror::Error)]
 pub enum LocateError {
     #[error("the store `{}` belongs to user {owner}, this is user {us}", path.display())]
-    AnotherUsers { path: PathBuf, owner: u32, us: u32 },
+    OtherOwner { path: PathBuf, owner: u32, us: u32 },
     /// SQLite's shared memory does not work there. `CALLBOARD_STORE` moves the store to a local disk.
     #[error(
         "the store `{}` would be on a network file system ({kind}); set CALLBOARD_STORE to a local directory",
@@ -140,7 +140,7 @@ impl Location {
     /// Returns the newest local directory of another shared store at the same servers that has attempts. Store ids
     /// begin with their creation time, so they sort by age.
     #[must_use]
-    pub fn of_former_shared(&self, server: &str) -> Option<PathBuf> {
+    pub fn former_local_dir(&self, server: &str) -> Option<PathBuf> {
         let embedded = Self { root: self.root.parent()?.parent()?.to_owned() };
         let others = embedded.local_dirs_at(server).into_iter().filter(|path| *path != self.root);
         let has_attempts = |path: &PathBuf| {
@@ -163,7 +163,7 @@ impl Location {
 
     /// Whether a directory is the local directory of a shared store. Costs one system call.
     #[must_use]
-    pub fn is_of_shared(local_dir: &Path) -> bool {
+    pub fn is_local_dir(local_dir: &Path) -> bool {
         local_dir.join(SERVER_FILE).is_file()
     }
 
@@ -250,7 +250,7 @@ fn refuse_tracked(root: &Path) -> Result<(), LocateError> {
 fn refuse_other_owner(root: &Path) -> Result<(), LocateError> {
     match fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => Err(LocateError::NotADirectory { path: root.to_owned() }),
-        Ok(metadata) if metadata.uid() != os::effective_user() => Err(LocateError::AnotherUsers {
+        Ok(metadata) if metadata.uid() != os::effective_user() => Err(LocateError::OtherOwner {
             path: root.to_owned(),
             owner: metadata.uid(),
             us: os::effective_user(),

@@ -15,7 +15,7 @@ use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Se
 use crate::nats::health::{NatsWarning, UnknownMessage};
 use crate::nats::journal::{Content, RunTip, Watch};
 use crate::run_writer::BufferedRun;
-use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::store::{LoadedRun, NewEntries, RunListing, Store, StoredDocument, StoredEntry};
 use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, RunWriteError};
 
 /// How many blobs are written concurrently.
@@ -115,11 +115,11 @@ impl Store for NatsStore {
         self.session().await?.resolve_write(run, write_id).await
     }
 
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+    async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
         self.session().await?.load(run).await
     }
 
-    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError> {
         self.session().await?.catch_up(run, position).await
     }
 
@@ -127,7 +127,7 @@ impl Store for NatsStore {
         Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.protocol))
     }
 
-    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+    async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
         Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.revision))
     }
 
@@ -158,8 +158,8 @@ impl Store for NatsStore {
         self.session().await?.entries_between(run, after, last).await
     }
 
-    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        self.session().await?.intact(run).await
+    async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.session().await?.last_intact_revision(run).await
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
@@ -170,12 +170,12 @@ impl Store for NatsStore {
         self.session().await?.parts_at(run, revision).await
     }
 
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+    async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         self.session().await?.runs().await
     }
 
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        self.session().await?.runs_beginning(beginning, at_most).await
+    async fn runs_with_prefix(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.session().await?.runs_with_prefix(beginning, at_most).await
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
@@ -188,11 +188,11 @@ impl Store for NatsStore {
         self.session().await?.blob(digest).await
     }
 
-    fn keeps_documents(&self) -> bool {
+    fn exposes_documents(&self) -> bool {
         true
     }
 
-    async fn set_aside(
+    async fn quarantine_external_write(
         &self,
         run: &RunId,
         external_write: &ExternalWrite,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{Revision, RunId};
 
-use super::connection::{Database, Examined, OpenError, WriteFailure, examine, open};
+use super::connection::{Database, OpenError, StoreInspection, WriteFailure, inspect, open};
 use super::lock::engine;
 use super::sql::{read, write};
 use super::watch::Watch;
 use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-use crate::store::{CaughtUp, Loaded, RunRow, Store, StoredDocument, StoredEntry};
+use crate::store::{LoadedRun, NewEntries, RunListing, Store, StoredDocument, StoredEntry};
 use crate::{Digest, EngineHolder, EngineLock, Location, LockPurpose};
 
 /// An open embedded store.
@@ -33,8 +33,8 @@ impl SqliteStore {
     }
 
     /// Checks the store without changing any file or waiting for a lock. Returns `None` if there is none.
-    pub fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
-        examine::examine(location)
+    pub fn inspect(location: &Location) -> Result<Option<StoreInspection>, OpenError> {
+        inspect::inspect(location)
     }
 
     #[must_use]
@@ -87,11 +87,11 @@ impl Store for SqliteStore {
         Ok(self.read(|tx| read::resolve_write(tx, run, write_id))?)
     }
 
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+    async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
         Ok(self.read(|tx| read::load(tx, run))?)
     }
 
-    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError> {
         Ok(self.read(|tx| read::catch_up(tx, run, position))?)
     }
 
@@ -99,8 +99,8 @@ impl Store for SqliteStore {
         Ok(self.read(|tx| read::protocol(tx, run))?)
     }
 
-    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        Ok(self.read(|tx| read::newest(tx, run))?)
+    async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        Ok(self.read(|tx| read::newest_revision(tx, run))?)
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
@@ -132,16 +132,16 @@ impl Store for SqliteStore {
         Ok(self.read(|tx| read::parts_at(tx, run, revision))?)
     }
 
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+    async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         Ok(self.read(read::runs)?)
     }
 
-    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        Ok(self.read(|tx| read::intact(tx, run))?)
+    async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
+        Ok(self.read(|tx| read::last_intact_revision(tx, run))?)
     }
 
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        Ok(self.read(|tx| read::runs_beginning(tx, beginning, at_most))?)
+    async fn runs_with_prefix(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        Ok(self.read(|tx| read::runs_with_prefix(tx, beginning, at_most))?)
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {

@@ -17,7 +17,7 @@ mod sql;
 mod watch;
 
 pub use backend::SqliteStore;
-pub use connection::{Examined, OpenError};
+pub use connection::{OpenError, StoreInspection};
 pub(crate) use lock::EngineLockFile;
 pub use recovery::{
     Backup, BackupError, Damage, EmergencyCopyError, ExclusiveAccess, ExclusiveAccessError, FoundEntry,

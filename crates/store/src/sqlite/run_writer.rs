@@ -36,7 +36,7 @@ impl<'t> TransactionWriter<'t> {
         Ok(digest)
     }
 
-    pub(crate) fn set_origin(
+    pub(crate) fn set_created_and_epoch(
         &mut self,
         run: &RunId,
         created: Timestamp,

@@ -8,7 +8,7 @@ use store::{
     WrittenView,
 };
 
-use super::{Backend, change, item, part, run};
+use super::{Backend, entry_commit, item, part, run};
 
 fn bodies(entries: &[store::StoredEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
@@ -27,7 +27,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
             outbox: vec![item("start:a#1.1", "{}"), item("another", "[]")],
             views: vec![mark("run_state.json", 1)],
             summary: "{\"state\":\"open\"}".to_owned(),
-            ..change(&run, Position::absent(), "opened")
+            ..entry_commit(&run, Position::absent(), "opened")
         })
         .await
         .unwrap();
@@ -64,7 +64,7 @@ pub(crate) async fn bodies_come_back_byte_for_byte<B: Backend>(backend: B) {
                 outbox: vec![item("same", body), item(body, body)],
                 snapshot: snapshot.then(|| body.to_owned()),
                 summary: body.to_owned(),
-                ..change(&run, position, body)
+                ..entry_commit(&run, position, body)
             };
             position = store.commit(commit).await.unwrap();
             let store = backend.store();
@@ -77,15 +77,15 @@ pub(crate) async fn bodies_come_back_byte_for_byte<B: Backend>(backend: B) {
             assert!(parts.contains(&part("first", body)) && parts.contains(&part(body, body)), "{parts:?}");
         }
     }
-    assert_eq!(backend.store().intact(&run).await.unwrap(), position.revision);
+    assert_eq!(backend.store().last_intact_revision(&run).await.unwrap(), position.revision);
 }
 
 pub(crate) async fn a_conflict_names_both_revisions<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("contested"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    let second = store.commit(change(&run, first, "2")).await.unwrap();
-    store.commit(change(&run, second, "3")).await.unwrap();
-    let error = store.commit(change(&run, first, "late")).await.unwrap_err();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    let second = store.commit(entry_commit(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, second, "3")).await.unwrap();
+    let error = store.commit(entry_commit(&run, first, "late")).await.unwrap_err();
     let CommitError::Conflict { run: named, expected, found } = &error else { panic!("{error}") };
     assert_eq!((named, *expected, *found), (&run, Revision(1), Revision(3)));
     assert_eq!(error.to_string(), "run `contested` is at revision 3, the change was made for revision 1");
@@ -97,11 +97,11 @@ pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: 
         .commit(Commit {
             parts: vec![part("document", "1")],
             outbox: vec![item("pending", "{}")],
-            ..change(&run, Position::absent(), "1")
+            ..entry_commit(&run, Position::absent(), "1")
         })
         .await
         .unwrap();
-    store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, first, "2")).await.unwrap();
     let before = store.load(&run).await.unwrap();
     let runs = store.runs().await.unwrap();
     let everything = Commit {
@@ -111,7 +111,7 @@ pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: 
         views: vec![mark("lost", 2)],
         snapshot: Some("lost".to_owned()),
         summary: "lost".to_owned(),
-        ..change(&run, first, "lost")
+        ..entry_commit(&run, first, "lost")
     };
     assert!(matches!(store.commit(everything.clone()).await, Err(CommitError::Conflict { .. })));
     let oversized = Commit { entry: "x".repeat(B::LIMIT), ..everything };
@@ -123,8 +123,8 @@ pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: 
 
 pub(crate) async fn a_run_is_created_once<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("once"));
-    store.commit(change(&run, Position::absent(), "first")).await.unwrap();
-    let error = store.commit(change(&run, Position::absent(), "second")).await.unwrap_err();
+    store.commit(entry_commit(&run, Position::absent(), "first")).await.unwrap();
+    let error = store.commit(entry_commit(&run, Position::absent(), "second")).await.unwrap_err();
     assert!(
         matches!(error, CommitError::Conflict { expected: Revision(0), found: Revision(1), .. }),
         "{error}"
@@ -135,7 +135,7 @@ pub(crate) async fn the_protocol_of_a_run_is_read_without_loading_it<B: Backend>
     let store = backend.store();
     for protocol in ["steps", "peer"] {
         let commit =
-            Commit { protocol: protocol.to_owned(), ..change(&run(protocol), Position::absent(), "1") };
+            Commit { protocol: protocol.to_owned(), ..entry_commit(&run(protocol), Position::absent(), "1") };
         store.commit(commit).await.unwrap();
     }
     for (name, protocol) in [("steps", Some("steps")), ("peer", Some("peer")), ("absent", None)] {
@@ -145,11 +145,11 @@ pub(crate) async fn the_protocol_of_a_run_is_read_without_loading_it<B: Backend>
 
 pub(crate) async fn the_newest_revision_of_a_run_is_read_without_loading_it<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("growing"));
-    assert_eq!(store.newest(&run).await.unwrap(), None);
+    assert_eq!(store.newest_revision(&run).await.unwrap(), None);
     let mut position = Position::absent();
     for revision in 1..=3 {
-        position = store.commit(change(&run, position, "more")).await.unwrap();
-        assert_eq!(store.newest(&run).await.unwrap(), Some(Revision(revision)));
+        position = store.commit(entry_commit(&run, position, "more")).await.unwrap();
+        assert_eq!(store.newest_revision(&run).await.unwrap(), Some(Revision(revision)));
     }
 }
 
@@ -157,11 +157,11 @@ pub(crate) async fn the_document_of_a_run_is_read_at_one_revision<B: Backend>(ba
     let (store, run) = (backend.store(), run("shown"));
     assert_eq!(store.document(&run).await.unwrap(), None);
     let parts = vec![part("b", "1"), part("a", "1")];
-    let first = Commit { parts, ..change(&run, Position::absent(), "1") };
+    let first = Commit { parts, ..entry_commit(&run, Position::absent(), "1") };
     let position = store.commit(first).await.unwrap();
-    let second = Commit { parts: vec![part("b", "2")], ..change(&run, position, "2") };
+    let second = Commit { parts: vec![part("b", "2")], ..entry_commit(&run, position, "2") };
     let position = store.commit(second).await.unwrap();
-    let third = Commit { parts: Vec::new(), ..change(&run, position, "3") };
+    let third = Commit { parts: Vec::new(), ..entry_commit(&run, position, "3") };
     store.commit(third).await.unwrap();
     let read = store.document(&run).await.unwrap().unwrap();
     assert_eq!((read.protocol.as_str(), read.revision), ("steps", Revision(3)));
@@ -175,7 +175,7 @@ pub(crate) async fn runs_are_independent<B: Backend>(backend: B) {
     for n in 1..=3 {
         for (run, position) in [&left, &right].into_iter().zip(&mut positions) {
             let parts = vec![part("document", &format!("{run} {n}"))];
-            *position = store.commit(Commit { parts, ..change(run, *position, "{}") }).await.unwrap();
+            *position = store.commit(Commit { parts, ..entry_commit(run, *position, "{}") }).await.unwrap();
         }
     }
     assert_eq!(positions.map(|position| position.revision), [Revision(3); 2]);
@@ -198,7 +198,7 @@ pub(crate) async fn parts_at_returns_the_newest_part_that_is_not_newer<B: Backen
     ];
     let mut position = Position::absent();
     for parts in changes {
-        position = store.commit(Commit { parts, ..change(&run, position, "{}") }).await.unwrap();
+        position = store.commit(Commit { parts, ..entry_commit(&run, position, "{}") }).await.unwrap();
     }
     let expected = [
         (0, vec![]),
@@ -218,7 +218,8 @@ pub(crate) async fn a_load_begins_at_the_newest_snapshot<B: Backend>(backend: B)
     let mut position = Position::absent();
     for n in 1..=7 {
         let snapshot = (n % 3 == 0).then(|| format!("after {n}"));
-        position = store.commit(Commit { snapshot, ..change(&run, position, &n.to_string()) }).await.unwrap();
+        position =
+            store.commit(Commit { snapshot, ..entry_commit(&run, position, &n.to_string()) }).await.unwrap();
     }
     let loaded = store.load(&run).await.unwrap().unwrap();
     let snapshot = loaded.snapshot.unwrap();
@@ -233,7 +234,7 @@ pub(crate) async fn a_client_catches_up_with_the_entries_since_its_position<B: B
     assert_eq!(store.catch_up(&run, Position::absent()).await.unwrap(), None, "the run does not exist");
     let mut positions = vec![Position::absent()];
     for n in 1..=12 {
-        let commit = change(&run, positions[n - 1], &n.to_string());
+        let commit = entry_commit(&run, positions[n - 1], &n.to_string());
         positions.push(store.commit(commit).await.unwrap());
     }
     for (after, position) in positions.iter().enumerate().skip(1) {
@@ -246,7 +247,7 @@ pub(crate) async fn a_client_catches_up_with_the_entries_since_its_position<B: B
         assert!(caught_up.entries.iter().all(|entry| entry.body == entry.revision.to_string()));
     }
     // A client that has caught up can commit.
-    let last = change(&run, positions[12], "last");
+    let last = entry_commit(&run, positions[12], "last");
     assert_eq!(other.commit(last).await.unwrap().revision, Revision(13));
 }
 
@@ -255,7 +256,8 @@ pub(crate) async fn an_earlier_revision_is_read_from_the_snapshot_before_it<B: B
     let mut position = Position::absent();
     for n in 1..=7 {
         let snapshot = (n % 3 == 0).then(|| format!("after {n}"));
-        position = store.commit(Commit { snapshot, ..change(&run, position, &n.to_string()) }).await.unwrap();
+        position =
+            store.commit(Commit { snapshot, ..entry_commit(&run, position, &n.to_string()) }).await.unwrap();
     }
     for (revision, newest) in
         [(0, None), (2, None), (3, Some(3)), (5, Some(3)), (6, Some(6)), (u64::MAX, Some(6))]
@@ -278,11 +280,11 @@ pub(crate) async fn an_earlier_revision_is_read_from_the_snapshot_before_it<B: B
 pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("outbox"));
     let outbox = vec![item("z", "1"), item("a", "2"), item("m", "3")];
-    let first = store.commit(Commit { outbox, ..change(&run, Position::absent(), "") }).await.unwrap();
+    let first = store.commit(Commit { outbox, ..entry_commit(&run, Position::absent(), "") }).await.unwrap();
     let second = Commit {
         acknowledged: vec!["a".to_owned(), "never there".to_owned(), "m".to_owned()],
         outbox: vec![item("b", "4"), item("m", "again")],
-        ..change(&run, first, "")
+        ..entry_commit(&run, first, "")
     };
     store.commit(second).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
@@ -291,14 +293,14 @@ pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) 
 
 pub(crate) async fn a_write_id_resolves_to_its_position<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("settled"));
-    let commit = change(&run, Position::absent(), "");
+    let commit = entry_commit(&run, Position::absent(), "");
     let landed = commit.write_id;
     assert_eq!(store.resolve_write(&run, landed).await.unwrap(), None);
     let position = store.commit(commit).await.unwrap();
-    let refused = change(&run, Position::absent(), "");
+    let refused = entry_commit(&run, Position::absent(), "");
     let lost = refused.write_id;
     store.commit(refused).await.unwrap_err();
-    store.commit(change(&run, position, "")).await.unwrap();
+    store.commit(entry_commit(&run, position, "")).await.unwrap();
     assert_eq!(store.resolve_write(&run, landed).await.unwrap(), Some(position));
     assert_eq!(store.resolve_write(&run, lost).await.unwrap(), None);
     assert_eq!(store.resolve_write(&super::run("other"), landed).await.unwrap(), None);
@@ -313,7 +315,7 @@ pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: 
             acknowledged: vec!["id".to_owned()],
             views: vec![mark("view", 1)],
             snapshot: Some("{}".to_owned()),
-            ..change(&run, Position::absent(), "")
+            ..entry_commit(&run, Position::absent(), "")
         };
         commit.entry = "x".repeat(size - commit.size());
         commit
@@ -345,7 +347,7 @@ pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
     let early = store.mark_views(&run, vec![mark("a.json", 1)]).await;
     assert!(matches!(early, Err(WriteError::NoSuchRun { .. })));
     let views = vec![mark("a.json", 1), mark("b.json", 1)];
-    store.commit(Commit { views, ..change(&run, Position::absent(), "") }).await.unwrap();
+    store.commit(Commit { views, ..entry_commit(&run, Position::absent(), "") }).await.unwrap();
     let changed = WrittenView { digest: Digest::of("new content"), ..mark("b.json", 2) };
     store.mark_views(&run, vec![changed.clone(), mark("c.json", 2)]).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
@@ -356,10 +358,10 @@ pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
 pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
     let store = backend.store();
     for name in ["fix", "fix-1", "fix.2", "fiy", "Fix", "fi", "fiw-zz"] {
-        store.commit(change(&run(name), Position::absent(), "")).await.unwrap();
+        store.commit(entry_commit(&run(name), Position::absent(), "")).await.unwrap();
     }
     let found = async |beginning, at_most| {
-        let found = store.runs_beginning(beginning, at_most).await.unwrap();
+        let found = store.runs_with_prefix(beginning, at_most).await.unwrap();
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(found("fix", 9).await, ["fix", "fix-1", "fix.2"], "the exact name comes first");
@@ -371,7 +373,7 @@ pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
 
 pub(crate) async fn a_replaced_engine_is_fenced<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("fenced"));
-    let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..change(&run, position, "") };
+    let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..entry_commit(&run, position, "") };
     // The creator may lock the run before its first commit.
     let first = store.lock_engine(&run).await.unwrap().epoch();
     let created = store.commit(from(first, Position::absent())).await.unwrap();
@@ -385,7 +387,7 @@ pub(crate) async fn a_replaced_engine_is_fenced<B: Backend>(backend: B) {
         assert_eq!((held, by), (first, second));
     }
     let next = store.commit(from(second, created)).await.unwrap();
-    store.commit(change(&run, next, "from a person's command")).await.unwrap();
+    store.commit(entry_commit(&run, next, "from a person's command")).await.unwrap();
 }
 
 pub(crate) async fn an_engine_lock_is_released_when_it_is_dropped<B: Backend>(backend: B) {
@@ -444,15 +446,15 @@ pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backe
         outbox: vec![item("pending", "{}")],
         views: vec![mark("run_state.json", 1)],
         snapshot: Some("state".to_owned()),
-        ..change(run, position, entry)
+        ..entry_commit(run, position, entry)
     };
     let stale = store.commit(whole(&run, Position::absent(), "first")).await.unwrap();
     store.commit(whole(&other, Position::absent(), "other")).await.unwrap();
-    let newest = store.commit(change(&run, stale, "second")).await.unwrap();
+    let newest = store.commit(entry_commit(&run, stale, "second")).await.unwrap();
     let lock = store.lock_engine(&run).await.unwrap();
     let conflict = store.remove_run(&lock, stale).await.unwrap_err();
     assert!(matches!(conflict, CommitError::Conflict { .. }), "{conflict}");
-    assert_eq!(store.newest(&run).await.unwrap(), Some(Revision(2)), "nothing was removed");
+    assert_eq!(store.newest_revision(&run).await.unwrap(), Some(Revision(2)), "nothing was removed");
 
     store.remove_run(&lock, newest).await.unwrap();
     let epoch = lock.epoch();
@@ -465,25 +467,25 @@ pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backe
         assert_eq!(runs.iter().map(|row| &row.run).collect::<Vec<_>>(), [&other]);
         assert_eq!(store.blob(&digest).await.unwrap().as_deref(), Some(&b"shared"[..]));
     }
-    let late = store.commit(change(&run, newest, "late")).await.unwrap_err();
+    let late = store.commit(entry_commit(&run, newest, "late")).await.unwrap_err();
     assert!(matches!(late, CommitError::Conflict { .. }), "{late}");
-    let again = store.commit(change(&run, Position::absent(), "again")).await.unwrap();
+    let again = store.commit(entry_commit(&run, Position::absent(), "again")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), [(1, "again")]);
     assert_eq!(store.load(&run).await.unwrap().unwrap().outbox, []);
     assert!(store.lock_engine(&run).await.unwrap().epoch() > epoch, "an engine of the removed run is fenced");
-    store.commit(change(&run, again, "more")).await.unwrap();
+    store.commit(entry_commit(&run, again, "more")).await.unwrap();
     backend.verify();
 }
 
 pub(crate) async fn a_watch_continues_a_dropped_one<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("resumed"));
     let mut watch = backend.store().watch(&run, Revision(0)).await.unwrap();
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     assert_eq!(bodies(&watch.next().await.unwrap()), [(1, "1")]);
     let after = watch.after();
     drop(watch);
-    let second = store.commit(change(&run, first, "2")).await.unwrap();
-    store.commit(change(&run, second, "3")).await.unwrap();
+    let second = store.commit(entry_commit(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, second, "3")).await.unwrap();
     let mut watch = store.watch(&run, after).await.unwrap();
     assert_eq!(bodies(&watch.next().await.unwrap()), [(2, "2"), (3, "3")]);
 }
@@ -496,7 +498,7 @@ pub(crate) async fn a_cancelled_wait_loses_nothing<B: Backend>(backend: B) {
         // Each wait is cancelled at another time: before it reads, while it reads, while it waits.
         let cancelled = tokio::time::timeout(Duration::from_micros(n * 20), watch.next()).await;
         assert!(cancelled.is_err(), "nothing was committed");
-        position = store.commit(change(&run, position, &n.to_string())).await.unwrap();
+        position = store.commit(entry_commit(&run, position, &n.to_string())).await.unwrap();
         assert_eq!(bodies(&watch.next().await.unwrap()), [(n, n.to_string().as_str())]);
     }
     // A commit to another run wakes the watcher, which waits again.
@@ -504,10 +506,10 @@ pub(crate) async fn a_cancelled_wait_loses_nothing<B: Backend>(backend: B) {
     let mut waiting = std::pin::pin!(watch.next());
     let nothing = tokio::select! { biased;
         entries = &mut waiting => Some(entries),
-        done = store.commit(change(&other, Position::absent(), "")) => { done.unwrap(); None }
+        done = store.commit(entry_commit(&other, Position::absent(), "")) => { done.unwrap(); None }
     };
     assert!(nothing.is_none());
-    store.commit(change(&run, position, "last")).await.unwrap();
+    store.commit(entry_commit(&run, position, "last")).await.unwrap();
     assert_eq!(bodies(&waiting.await.unwrap()), [(21, "last")]);
     assert_eq!(store.resolve_write(&run, WriteId::new()).await.unwrap(), None);
 }

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 
 use protocol::RunId;
 use store::{OutboxItem, Part, Store};
-pub(crate) use testkit::harness::change;
+pub(crate) use testkit::harness::entry_commit;
 
 /// A private store for one test, which its child processes can open, too.
 pub(crate) trait Backend: Send + Sync + 'static {

@@ -7,12 +7,12 @@ use protocol::{Epoch, Revision, RunId};
 use store::{Commit, EngineLockError, Position, Store, WriteId};
 
 use super::roles::RoleProcess;
-use super::{Backend, change, item, part, run};
+use super::{Backend, entry_commit, item, part, run};
 
 pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("counted"));
     let parts = vec![part("count", "0")];
-    store.commit(Commit { parts, ..change(&run, Position::absent(), "opened") }).await.unwrap();
+    store.commit(Commit { parts, ..entry_commit(&run, Position::absent(), "opened") }).await.unwrap();
     let processes: Vec<RoleProcess> =
         (0..16).map(|_| RoleProcess::start(&backend, "count", &run, B::COMMITS_PER_WRITER)).collect();
     let conflicts: u64 =

@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::{Revision, RunId};
 use store::{Commit, CommitError, Position, Store};
 
-use super::{Backend, change, item, part};
+use super::{Backend, entry_commit, item, part};
 
 const ROLE: &str = "STORE_TEST_ROLE";
 const ADDRESS: &str = "STORE_TEST_ADDRESS";
@@ -126,7 +126,7 @@ async fn count(store: impl Store, run: &RunId, times: u64) {
             let parts = vec![part("count", &(count + 1).to_string())];
             let snapshot = Some(String::new());
             let entry = format!("{pid} {n}");
-            match store.commit(Commit { parts, snapshot, ..change(run, position, &entry) }).await {
+            match store.commit(Commit { parts, snapshot, ..entry_commit(run, position, &entry) }).await {
                 Ok(_) => break,
                 Err(CommitError::Conflict { .. }) => conflicts += 1,
                 Err(error) => panic!("{error}"),
@@ -154,7 +154,7 @@ async fn write(store: impl Store, run: &RunId, last: u64) {
             outbox: vec![item(&next.to_string(), "{}")],
             acknowledged: vec![position.revision.to_string()],
             snapshot: Some(next.to_string()),
-            ..change(run, position, &next.to_string())
+            ..entry_commit(run, position, &next.to_string())
         };
         let id = commit.write_id;
         match store.commit(commit).await {
@@ -188,7 +188,7 @@ async fn lock(store: impl Store, run: &RunId) {
 /// Commits one entry of the given size and prints the result.
 async fn commit(store: impl Store, run: &RunId, size: u64) {
     let position = store.load(run).await.unwrap().unwrap().position;
-    let commit = change(run, position, &"x".repeat(usize::try_from(size).unwrap()));
+    let commit = entry_commit(run, position, &"x".repeat(usize::try_from(size).unwrap()));
     let id = commit.write_id;
     match store.commit(commit).await {
         Ok(position) => print_line(format_args!("landed at {}", position.revision)),

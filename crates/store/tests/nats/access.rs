@@ -14,7 +14,7 @@ use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::certificates::Authority;
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 use crate::opening::{connect_error, with_causes};
 
 /// Captures everything that is logged on this thread.
@@ -46,7 +46,7 @@ fn assert_no_secret(words: &str, secrets: &[&str]) {
 async fn assert_accepted(settings: NatsSettings, secrets: &[&str]) {
     let (store, log) = (NatsStore::new(settings), Log::capture());
     store.open().await.unwrap_or_else(|error| panic!("{}", with_causes(&error)));
-    store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run("r"), Position::absent(), "1")).await.unwrap();
     let logged = log.text();
     assert!(logged.contains("CONNECT"), "the client logs its requests: {logged}");
     assert_no_secret(&format!("{store:?} {logged}"), secrets);

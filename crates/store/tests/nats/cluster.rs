@@ -8,7 +8,7 @@ use protocol::Revision;
 use store::{COMMIT_LIMIT, CommitError, NatsSettings, NatsStore, Position, ReadError, Store as _, Timeouts};
 use testkit::nats::{Server, settings};
 
-use crate::contract::{Backend, change, run};
+use crate::contract::{Backend, entry_commit, run};
 use crate::outages::Writers;
 
 /// Three servers with three replicas of every stream.
@@ -19,7 +19,7 @@ impl Backend for ThreeServers {
     const LIMIT: usize = COMMIT_LIMIT;
 
     fn fresh() -> Self {
-        Self(Server::start_three())
+        Self(Server::start_cluster())
     }
 
     fn address(&self) -> OsString {
@@ -81,9 +81,9 @@ async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
     writers.wait_for_commits();
     // A leader that is suspended and not dead: its clients must find out.
     let leader = cluster.leader().await;
-    cluster.0[leader].hold();
+    cluster.0[leader].suspend();
     writers.wait_for_commits();
-    cluster.0[leader].release();
+    cluster.0[leader].resume();
     writers.wait_for_commits();
     writers.check(&cluster.store()).await;
 }
@@ -103,7 +103,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
     let mut firsts = Vec::new();
     for run in &runs {
-        firsts.push(with_default_timeouts.commit(change(run, Position::absent(), "1")).await.unwrap());
+        firsts.push(with_default_timeouts.commit(entry_commit(run, Position::absent(), "1")).await.unwrap());
     }
     store.open().await.unwrap();
 
@@ -112,7 +112,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
         server.kill();
     }
     let commits = runs.iter().zip(&firsts).map(async |(run, first)| {
-        let commit = change(run, *first, "2");
+        let commit = entry_commit(run, *first, "2");
         let id = commit.write_id;
         (id, store.commit(commit).await.unwrap_err())
     });
@@ -132,7 +132,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
             }
         };
         assert!(landed.is_none() || unknown(&error), "landed though reported as not written: {error:?}");
-        with_default_timeouts.commit(change(run, landed.unwrap_or(first), "3")).await.unwrap();
+        with_default_timeouts.commit(entry_commit(run, landed.unwrap_or(first), "3")).await.unwrap();
         let entries = with_default_timeouts.entries(run, Revision(0)).await.unwrap();
         let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();
         assert_eq!(bodies, if landed.is_some() { vec!["1", "2", "3"] } else { vec!["1", "3"] });

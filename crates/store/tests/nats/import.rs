@@ -10,7 +10,7 @@ use store::{
 };
 use testkit::nats::{self, Proxy, Server};
 
-use crate::contract::{change, part, run};
+use crate::contract::{entry_commit, part, run};
 
 const ENTRIES: u64 = 40;
 
@@ -23,11 +23,11 @@ fn fill(writer: &mut RunWriter<'_>, run: &RunId) -> Result<(), RunWriteError> {
     writer.put_blob(&b"what it was opened with".to_vec())?;
     let mut position = Position::absent();
     for number in 1..=ENTRIES {
-        let mut commit = change(run, position, &format!("entry {number}"));
+        let mut commit = entry_commit(run, position, &format!("entry {number}"));
         commit.parts = vec![part("a", &format!("part {number}"))];
         position = writer.append(&commit)?;
     }
-    writer.set_origin(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
+    writer.set_created_and_epoch(run, jiff::Timestamp::UNIX_EPOCH, Epoch(1000))
 }
 
 /// Starts an import and aborts it half-way.
@@ -53,7 +53,7 @@ async fn an_imported_run_keeps_its_creation_time_and_epoch() {
     assert_eq!(loaded.tail.len(), usize::try_from(ENTRIES).unwrap());
     assert_eq!(store.runs().await.unwrap()[0].created, jiff::Timestamp::UNIX_EPOCH);
     assert_eq!(store.parts_at(&run, Revision(7)).await.unwrap(), [part("a", "part 7")]);
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(ENTRIES));
     assert!(store.lock_engine(&run).await.unwrap().epoch() > Epoch(1000));
     let again = store.put_run(|writer| fill(writer, &run)).await.unwrap_err();
     assert!(matches!(again, RunWriteError::Refused(CommitError::Conflict { .. })), "{again:?}");
@@ -70,7 +70,7 @@ async fn one_of_three_concurrent_imports_of_a_run_succeeds() {
     for refused in outcomes.iter().filter_map(|imported| imported.as_ref().err()) {
         assert!(matches!(refused, RunWriteError::Refused(CommitError::Conflict { .. })), "{refused:?}");
     }
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(ENTRIES));
 }
 
 #[tokio::test]
@@ -79,10 +79,10 @@ async fn an_interrupted_import_leaves_no_run_and_can_be_repeated() {
     let (store, run) = (Arc::new(connect(&server, &directory).await), run("moved"));
     interrupt_import(&server, &store, &run).await;
     assert!(store.runs().await.unwrap().is_empty());
-    assert_eq!(store.newest(&run).await.unwrap(), None);
+    assert_eq!(store.newest_revision(&run).await.unwrap(), None);
     let other = connect(&server, &directory).await;
     other.put_run(|writer| fill(writer, &run)).await.unwrap();
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(ENTRIES));
     assert_eq!(store.load(&run).await.unwrap().unwrap().tail.len(), usize::try_from(ENTRIES).unwrap());
 }
 
@@ -96,19 +96,19 @@ async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
     interrupt_import(&server, &store, &run).await;
     let proxy = Proxy::to(&server).await;
     let late = nats::any(proxy.store(Duration::from_secs(60)));
-    proxy.hold_at("STREAM.PURGE");
+    proxy.delay_from("STREAM.PURGE");
     let importing = tokio::spawn({
         let run = run.clone();
         async move { late.put_run(|writer| fill(writer, &run)).await }
     });
-    proxy.holds_something().await;
+    proxy.wait_until_delayed().await;
     while let Err(error) = store.put_run(|writer| fill(writer, &run)).await {
         assert!(matches!(error, RunWriteError::EngineLock(EngineLockError::Held { .. })), "{error:?}");
     }
-    proxy.let_go().await;
+    proxy.forward_delayed().await;
     let refused = importing.await.unwrap().unwrap_err();
     assert!(matches!(refused, RunWriteError::Refused(CommitError::Conflict { .. })), "{refused:?}");
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(ENTRIES));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(ENTRIES));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Position, Sto
 use testkit::nats::{Proxy, Server};
 
 use crate::contract::roles::RoleProcess;
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 
 /// A store with short leases. The first store sets the lease for all.
 async fn with_short_leases(server: &Server) -> NatsStore {
@@ -36,7 +36,7 @@ async fn a_run_whose_lease_has_expired_can_be_taken_over() {
         }
     };
     assert_eq!(lock.epoch(), Epoch(2));
-    let late = store::Commit { epoch: Some(Epoch(1)), ..change(&run, Position::absent(), "late") };
+    let late = store::Commit { epoch: Some(Epoch(1)), ..entry_commit(&run, Position::absent(), "late") };
     let refused = NatsStore::new(server.settings()).commit(late).await.unwrap_err();
     assert!(matches!(refused, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{refused}");
     kill_process(engine_pid, Signal::CONT).unwrap();
@@ -99,7 +99,7 @@ async fn releasing_a_lock_ends_though_the_server_does_not_answer() {
     // A renewal would wait this long for an answer.
     let store = proxy.store(Duration::from_secs(3600));
     let lock = store.lock_engine(&run("locked")).await.unwrap();
-    proxy.hold();
-    proxy.holds_something().await;
+    proxy.delay_requests();
+    proxy.wait_until_delayed().await;
     tokio::time::timeout(Duration::from_secs(60), lock.release()).await.unwrap();
 }

@@ -11,7 +11,7 @@ use store::{
 };
 use testkit::nats::{Server, free_port};
 
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 
 /// Returns an error with all its causes.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
@@ -70,10 +70,10 @@ async fn a_server_that_is_too_old_is_refused() {
 async fn a_reconnect_to_a_server_that_is_too_old_is_refused() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     server.kill();
     serve_at(&server.address(), OLD_SERVER);
-    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    let error = store.commit(entry_commit(&run, first, "2")).await.unwrap_err();
     // If a write was in flight when the newer server was killed, its outcome is unknown.
     let text = with_causes(&error);
     assert!(text.contains("it runs version 2.9.10; at least 2.10.25 is needed"), "{text}");
@@ -137,7 +137,7 @@ async fn existing_streams_with_limits_are_used_and_each_limit_is_a_warning() {
     };
     streams.create_stream(config).await.unwrap();
     let store = NatsStore::new(server.settings());
-    store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run("r"), Position::absent(), "1")).await.unwrap();
     let setting = |warning: &NatsWarning| match warning {
         NatsWarning::ConfigDiffers { stream, setting, found } if stream == "callboard-journal" => {
             format!("{setting} {found}")
@@ -149,10 +149,10 @@ async fn existing_streams_with_limits_are_used_and_each_limit_is_a_warning() {
     assert_eq!(warnings, limits);
     // A message that the stream does not accept goes into a blob.
     let (large, first) = (run("large"), Position::absent());
-    store.commit(change(&large, first, &"x".repeat(20_000))).await.unwrap();
+    store.commit(entry_commit(&large, first, &"x".repeat(20_000))).await.unwrap();
     let shown = store::Commit {
         document: Some("{}".to_owned()),
-        ..change(&run("shown"), first, &"x".repeat(20_000))
+        ..entry_commit(&run("shown"), first, &"x".repeat(20_000))
     };
     store.commit(shown).await.unwrap();
 }
@@ -163,7 +163,7 @@ async fn sixteen_concurrent_opens_create_one_store() {
     let mut opening = tokio::task::JoinSet::new();
     for number in 0..16 {
         let store = NatsStore::new(server.settings());
-        let commit = change(&run(&format!("r{number}")), Position::absent(), "1");
+        let commit = entry_commit(&run(&format!("r{number}")), Position::absent(), "1");
         opening.spawn(async move { store.commit(commit).await.map(|position| position.revision.0) });
     }
     for opened in opening.join_all().await {
@@ -177,11 +177,11 @@ async fn a_deleted_stream_is_an_error_and_not_created_again() {
     for stream in ["callboard-journal", "OBJ_callboard-blobs"] {
         let server = Server::start();
         let store = NatsStore::new(server.settings());
-        let first = store.commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+        let first = store.commit(entry_commit(&run("r"), Position::absent(), "1")).await.unwrap();
         let client = async_nats::connect(server.address()).await.unwrap();
         async_nats::jetstream::new(client).delete_stream(stream).await.unwrap();
         // Large enough to need both streams.
-        let error = store.commit(change(&run("r"), first, &"x".repeat(300_000))).await.unwrap_err();
+        let error = store.commit(entry_commit(&run("r"), first, &"x".repeat(300_000))).await.unwrap_err();
         let CommitError::Unavailable(Unavailable::NoStream { stream: missing, .. }) = &error else {
             panic!("{error:?}")
         };
@@ -198,7 +198,7 @@ async fn a_deleted_stream_is_an_error_and_not_created_again() {
 #[tokio::test]
 async fn leases_without_a_journal_show_that_it_was_deleted() {
     let server = Server::start();
-    NatsStore::new(server.settings()).commit(change(&run("r"), Position::absent(), "1")).await.unwrap();
+    NatsStore::new(server.settings()).commit(entry_commit(&run("r"), Position::absent(), "1")).await.unwrap();
     let streams = async_nats::jetstream::new(async_nats::connect(server.address()).await.unwrap());
     for stream in ["callboard-journal", "OBJ_callboard-blobs"] {
         streams.delete_stream(stream).await.unwrap();

@@ -8,7 +8,7 @@ use testkit::nats::Server;
 
 use crate::contract::processes::expect_acknowledged;
 use crate::contract::roles::RoleProcess;
-use crate::contract::{Backend, change, run};
+use crate::contract::{Backend, entry_commit, run};
 
 /// A store with short timeouts.
 fn with_short_timeouts(server: &Server) -> NatsStore {
@@ -24,14 +24,14 @@ fn with_short_timeouts(server: &Server) -> NatsStore {
 async fn a_suspended_server_is_waited_for_until_the_outage_timeout() {
     let server = Server::start();
     let (store, run) = (with_short_timeouts(&server), run("r"));
-    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    server.hold();
+    store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    server.suspend();
     let error = store.load(&run).await.unwrap_err();
     let ReadError::Unavailable(Unavailable::Server { server: named, .. }) = &error else {
         panic!("{error:?}")
     };
     assert!(named.contains(&server.address()));
-    server.release();
+    server.resume();
     assert_eq!(store.load(&run).await.unwrap().unwrap().position.revision, Revision(1));
 }
 
@@ -39,17 +39,17 @@ async fn a_suspended_server_is_waited_for_until_the_outage_timeout() {
 async fn an_unacknowledged_write_that_landed_is_found() {
     let server = Server::start();
     let (store, run) = (with_short_timeouts(&server), run("r"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    server.hold();
-    let commit = change(&run, first, "2");
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    server.suspend();
+    let commit = entry_commit(&run, first, "2");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
     // The write is in the server's socket.
-    server.release();
+    server.resume();
     let position = store.resolve_write(&run, id).await.unwrap().unwrap();
     assert_eq!(position.revision, Revision(2));
-    store.commit(change(&run, position, "3")).await.unwrap();
+    store.commit(entry_commit(&run, position, "3")).await.unwrap();
     let entries = store.entries(&run, Revision(0)).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["1", "2", "3"]);
 }
@@ -58,11 +58,11 @@ async fn an_unacknowledged_write_that_landed_is_found() {
 async fn a_watch_survives_a_restart_of_the_server() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     server.restart();
-    NatsStore::new(server.settings()).commit(change(&run, first, "2")).await.unwrap();
+    NatsStore::new(server.settings()).commit(entry_commit(&run, first, "2")).await.unwrap();
     assert_eq!(watch.next().await.unwrap()[0].body, "2");
 }
 
@@ -71,7 +71,7 @@ async fn a_watch_survives_a_restart_of_the_server() {
 async fn a_watch_whose_calls_are_dropped_notices_a_deleted_journal() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
-    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     let client = async_nats::connect(server.address()).await.unwrap();
     async_nats::jetstream::new(client).delete_stream("callboard-journal").await.unwrap();
@@ -129,7 +129,7 @@ impl Writers {
             acknowledged.extend(child.kill());
         }
         let newest = expect_acknowledged(store, &run, &acknowledged).await;
-        assert_eq!(store.intact(&run).await.unwrap(), newest);
+        assert_eq!(store.last_intact_revision(&run).await.unwrap(), newest);
         newest
     }
 }

@@ -6,7 +6,7 @@ use protocol::Revision;
 use store::{CommitError, NatsSettings, NatsStore, ReadError, Store as _, Timeouts, Unavailable};
 use testkit::nats::{Proxy, Server};
 
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 
 fn is_deleted_journal(error: &Unavailable) -> bool {
     matches!(error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal")
@@ -21,20 +21,20 @@ fn is_other_store(error: &Unavailable) -> bool {
 async fn a_run_of_another_store_at_the_same_sequence_is_not_written_to() {
     let mut server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
-    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, store::Position::absent(), "1")).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     let _previous = server.restart_empty();
     let other = NatsStore::new(server.settings());
-    let other_first = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
+    let other_first = other.commit(entry_commit(&run, store::Position::absent(), "other 1")).await.unwrap();
     assert_eq!(other_first, first, "the stores have the same sequences");
-    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    let error = store.commit(entry_commit(&run, first, "2")).await.unwrap_err();
     assert!(matches!(&error, CommitError::Unavailable(error) if is_other_store(error)), "{error:?}");
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
     let error = watch.next().await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
-    other.commit(change(&run, other_first, "other 2")).await.unwrap();
+    other.commit(entry_commit(&run, other_first, "other 2")).await.unwrap();
     let entries = other.entries(&run, Revision(0)).await.unwrap();
     assert_eq!(entries.iter().map(|entry| entry.body.as_str()).collect::<Vec<_>>(), ["other 1", "other 2"]);
 }
@@ -45,13 +45,13 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
     let timeouts = Timeouts { request: Duration::from_millis(500), ..Timeouts::default() };
     let settings = NatsSettings { lease: Duration::from_millis(300), timeouts, ..server.settings() };
     let (store, run) = (NatsStore::new(settings), run("r"));
-    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, store::Position::absent(), "1")).await.unwrap();
     let lock = store.lock_engine(&run).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     let previous = server.restart_empty();
     // A write that was sent before the check may have landed.
-    let error = match store.commit(change(&run, first, "2")).await.unwrap_err() {
+    let error = match store.commit(entry_commit(&run, first, "2")).await.unwrap_err() {
         CommitError::Unavailable(error) => error,
         CommitError::Unknown { source, .. } => *source.downcast().unwrap(),
         error => panic!("{error:?}"),
@@ -66,7 +66,7 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
     // With its own directory it continues.
     server.kill();
     let _empty = server.restart_in(previous);
-    store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, first, "2")).await.unwrap();
     assert_eq!(store.entries(&run, Revision(0)).await.unwrap().len(), 2);
 }
 
@@ -79,12 +79,12 @@ async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() 
     // Longer than a server needs to restart.
     let timeouts = Timeouts { request: Duration::from_secs(2), ..settings.timeouts };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings });
-    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
-    proxy.hold_at("HPUB callboard.run.");
-    let commit = change(&run, first, "2");
+    let first = store.commit(entry_commit(&run, store::Position::absent(), "1")).await.unwrap();
+    proxy.delay_from("HPUB callboard.run.");
+    let commit = entry_commit(&run, first, "2");
     let id = commit.write_id;
     let (outcome, ()) = tokio::join!(store.commit(commit), async {
-        proxy.holds_something().await;
+        proxy.wait_until_delayed().await;
         server.kill();
         let _previous = server.restart_empty();
         NatsStore::new(server.settings()).open().await.unwrap();
@@ -102,7 +102,7 @@ async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() 
 async fn requests_without_a_connection_do_not_reach_another_store() {
     let (mut server, run) = (Server::start(), run("r"));
     let other = NatsStore::new(server.settings());
-    let other_first = other.commit(change(&run, store::Position::absent(), "other 1")).await.unwrap();
+    let other_first = other.commit(entry_commit(&run, store::Position::absent(), "other 1")).await.unwrap();
     server.kill();
     let other_directory = server.restart_empty();
     let timeouts = Timeouts {
@@ -111,11 +111,11 @@ async fn requests_without_a_connection_do_not_reach_another_store() {
         ..Timeouts::default()
     };
     let store = NatsStore::new(NatsSettings { timeouts, ..server.settings() });
-    let first = store.commit(change(&run, store::Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, store::Position::absent(), "1")).await.unwrap();
     assert_eq!(other_first, first, "the stores have the same sequences");
     server.kill();
     assert!(store.load(&run).await.is_err(), "the client is disconnected");
-    assert!(store.commit(change(&run, first, "2")).await.is_err());
+    assert!(store.commit(entry_commit(&run, first, "2")).await.is_err());
     let _previous = server.restart_in(other_directory);
     loop {
         match store.load(&run).await.unwrap_err() {

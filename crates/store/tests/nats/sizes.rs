@@ -2,7 +2,7 @@
 
 use store::{Commit, CommitError, NatsStore, Position, Store as _};
 
-use crate::contract::{change, part, run};
+use crate::contract::{entry_commit, part, run};
 use protocol::Revision;
 use testkit::nats::Server;
 
@@ -11,11 +11,12 @@ async fn a_commit_larger_than_the_maximum_payload_lands() {
     let server = Server::start_with("max_payload: 32768");
     let (store, run) = (NatsStore::new(server.settings()), run("large"));
     let parts = vec![part("document", &"ü".repeat(100_000))];
-    let commit = Commit { parts: parts.clone(), ..change(&run, Position::absent(), &"x".repeat(100_000)) };
+    let commit =
+        Commit { parts: parts.clone(), ..entry_commit(&run, Position::absent(), &"x".repeat(100_000)) };
     store.commit(commit).await.unwrap();
     let store = NatsStore::new(server.settings());
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), parts);
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(1));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(1));
     let entry = store.entry(&run, Revision(1)).await.unwrap().unwrap();
     assert_eq!(entry.body.len(), 100_000);
 }
@@ -24,7 +25,7 @@ async fn a_commit_larger_than_the_maximum_payload_lands() {
 async fn a_summary_larger_than_the_maximum_payload_is_refused_with_both_sizes() {
     let server = Server::start_with("max_payload: 32768");
     let (store, run) = (NatsStore::new(server.settings()), run("large"));
-    let commit = Commit { summary: "x".repeat(40_000), ..change(&run, Position::absent(), "1") };
+    let commit = Commit { summary: "x".repeat(40_000), ..entry_commit(&run, Position::absent(), "1") };
     let error = store.commit(commit).await.unwrap_err();
     let CommitError::TooLarge { size, limit } = error else { panic!("{error}") };
     assert!(size > 40_000 && limit < 32768, "{size} {limit}");
@@ -42,17 +43,17 @@ async fn a_long_run_is_readable_at_every_revision() {
     for n in 1..=LAST {
         let snapshot = (n % 256 == 0).then(|| n.to_string());
         let parts = vec![part(&format!("{:02}", n % 50), &n.to_string())];
-        let commit = Commit { parts, snapshot, ..change(&run, position, &n.to_string()) };
+        let commit = Commit { parts, snapshot, ..entry_commit(&run, position, &n.to_string()) };
         position = store.commit(commit).await.unwrap();
         if n % 7 == 0 {
-            other_position = store.commit(change(&other, other_position, "")).await.unwrap();
+            other_position = store.commit(entry_commit(&other, other_position, "")).await.unwrap();
         }
     }
     let store = NatsStore::new(server.settings());
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.snapshot.unwrap().revision, Revision(1024));
     assert_eq!(loaded.tail.len(), 176);
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(LAST));
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(LAST));
     for n in [1, 2, 255, 256, 257, 700, 1199, LAST] {
         assert_eq!(store.entry(&run, Revision(n)).await.unwrap().unwrap().body, n.to_string());
         let parts = store.parts_at(&run, Revision(n)).await.unwrap();

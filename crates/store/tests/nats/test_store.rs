@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use protocol::{Revision, RunId};
 use serde_json::json;
 use store::{
-    CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, Loaded,
-    LockPurpose, NatsStore, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Watch,
-    WriteError, WriteId, WrittenView,
+    Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, LoadedRun,
+    LockPurpose, NatsStore, NewEntries, Part, Position, ReadError, RunListing, Store, StoredDocument,
+    StoredEntry, Watch, WriteError, WriteId, WrittenView,
 };
 use testkit::nats;
 
@@ -64,7 +64,7 @@ impl Store for TestStore {
         self.store.resolve_write(run, write_id).await
     }
 
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+    async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
         self.store.load(run).await
     }
 
@@ -72,7 +72,7 @@ impl Store for TestStore {
         self.store.remove_run(lock, position).await
     }
 
-    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError> {
         self.store.catch_up(run, position).await
     }
 
@@ -80,8 +80,8 @@ impl Store for TestStore {
         self.store.protocol(run).await
     }
 
-    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        self.store.newest(run).await
+    async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        self.store.newest_revision(run).await
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
@@ -105,8 +105,8 @@ impl Store for TestStore {
         self.store.entries_between(run, after, last).await
     }
 
-    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        self.store.intact(run).await
+    async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.store.last_intact_revision(run).await
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
@@ -117,12 +117,12 @@ impl Store for TestStore {
         self.store.parts_at(run, revision).await
     }
 
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+    async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         self.store.runs().await
     }
 
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        self.store.runs_beginning(beginning, at_most).await
+    async fn runs_with_prefix(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.store.runs_with_prefix(beginning, at_most).await
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {
@@ -133,12 +133,16 @@ impl Store for TestStore {
         self.store.blob(digest).await
     }
 
-    fn keeps_documents(&self) -> bool {
-        self.store.keeps_documents()
+    fn exposes_documents(&self) -> bool {
+        self.store.exposes_documents()
     }
 
-    async fn set_aside(&self, run: &RunId, write: &ExternalWrite) -> Result<Option<String>, WriteError> {
-        self.store.set_aside(run, write).await
+    async fn quarantine_external_write(
+        &self,
+        run: &RunId,
+        write: &ExternalWrite,
+    ) -> Result<Option<String>, WriteError> {
+        self.store.quarantine_external_write(run, write).await
     }
 
     async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {

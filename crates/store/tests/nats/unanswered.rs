@@ -6,7 +6,7 @@ use protocol::Revision;
 use store::{Commit, CommitError, NatsStore, Position, ReadError, Store as _, StoredEntry, Unavailable};
 use testkit::nats::{Proxy, Server, deliver};
 
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 
 fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.body.as_str()).collect()
@@ -17,9 +17,9 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_millis(600)), run("late"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    proxy.hold();
-    let commit = change(&run, first, "late");
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    proxy.delay_requests();
+    let commit = entry_commit(&run, first, "late");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
@@ -35,7 +35,7 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
     let answer = deliver(lines).await;
     assert!(answer.contains("wrong last sequence"), "{answer}");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1"]);
-    store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, first, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
@@ -44,11 +44,11 @@ async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_secs(60)), run("cut"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    proxy.hold();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    proxy.delay_requests();
     let (writer, name) = (store.clone(), run.clone());
-    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
-    proxy.holds_something().await;
+    let writing = tokio::spawn(async move { writer.commit(entry_commit(&name, first, "2")).await });
+    proxy.wait_until_delayed().await;
     let lines = proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second.revision, Revision(2));
@@ -63,12 +63,12 @@ async fn an_unacknowledged_write_is_not_a_conflict_with_its_retry() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_secs(60)), run("unacknowledged"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    proxy.lose_answers_after_write_to_run();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    proxy.drop_answers_after_run_write();
     let (writer, name) = (store.clone(), run.clone());
-    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    let writing = tokio::spawn(async move { writer.commit(entry_commit(&name, first, "2")).await });
     let direct = NatsStore::new(server.settings());
-    while direct.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    while direct.newest_revision(&run).await.unwrap() != Some(Revision(2)) {}
     proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second, direct.load(&run).await.unwrap().unwrap().position);
@@ -81,9 +81,9 @@ async fn a_refusal_without_a_conflict_is_retried() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_secs(60)), run("alone"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     proxy.refuse(3);
-    assert_eq!(store.commit(change(&run, first, "2")).await.unwrap().revision, Revision(2));
+    assert_eq!(store.commit(entry_commit(&run, first, "2")).await.unwrap().revision, Revision(2));
     assert_eq!(proxy.refusals(), 0, "every refusal was used");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
@@ -95,13 +95,13 @@ async fn reads_go_to_the_leader_of_a_stream() {
     let proxy = Proxy::to(&server).await;
     let store = proxy.store(Duration::from_secs(1));
     store.open().await.unwrap();
-    proxy.hold_at("DIRECT.GET");
+    proxy.delay_from("DIRECT.GET");
     let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
     for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
         let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
         // More than are read one by one, and one in a blob.
         for n in 1..=9_usize {
-            let commit = change(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
+            let commit = entry_commit(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
             let (id, document) = (commit.write_id, document.clone());
             position = store.commit(Commit { document, ..commit }).await.unwrap();
             assert_eq!(store.resolve_write(run, id).await.unwrap(), Some(position));
@@ -119,10 +119,10 @@ async fn an_outage_is_not_taken_for_a_damaged_journal() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_millis(300)), run("large"));
-    store.commit(change(&run, Position::absent(), &"x".repeat(200_000))).await.unwrap();
-    assert_eq!(store.intact(&run).await.unwrap(), Revision(1));
-    proxy.hold_at("OBJ_callboard-blobs");
-    let result = store.intact(&run).await;
+    store.commit(entry_commit(&run, Position::absent(), &"x".repeat(200_000))).await.unwrap();
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(1));
+    proxy.delay_from("OBJ_callboard-blobs");
+    let result = store.last_intact_revision(&run).await;
     assert!(matches!(result, Err(ReadError::Unavailable(Unavailable::Server { .. }))), "{result:?}");
 }
 
@@ -131,9 +131,9 @@ async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
     let server = Server::start();
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_millis(300)), run("alone"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     proxy.refuse(u32::MAX);
-    let error = store.commit(change(&run, first, "2")).await.unwrap_err();
+    let error = store.commit(entry_commit(&run, first, "2")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
 }

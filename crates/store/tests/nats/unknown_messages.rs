@@ -7,7 +7,7 @@ use serde_json::json;
 use store::{CommitError, Digest, NatsStore, Position, ReadError, Store as _, Unavailable, UnknownMessage};
 use testkit::nats::Server;
 
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 
 /// Publishes bytes and returns their sequence.
 async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) -> u64 {
@@ -33,15 +33,15 @@ async fn an_unreadable_run_does_not_hide_the_others() {
         let server = Server::start();
         let store = NatsStore::new(server.settings());
         let (fine, broken) = (run("brave"), run("broken"));
-        store.commit(change(&broken, Position::absent(), "1")).await.unwrap();
-        store.commit(change(&fine, Position::absent(), "1")).await.unwrap();
+        store.commit(entry_commit(&broken, Position::absent(), "1")).await.unwrap();
+        store.commit(entry_commit(&fine, Position::absent(), "1")).await.unwrap();
         put(&server, "callboard.run.broken", payload).await;
         let rows = store.runs().await.unwrap();
         let mut listed: Vec<_> =
             rows.iter().map(|row| (row.run.as_str(), row.revision, row.protocol.as_str())).collect();
         listed.sort_unstable();
         assert_eq!(listed, [("brave", Revision(1), "steps"), ("broken", Revision(0), "")]);
-        assert_eq!(store.runs_beginning("br", 9).await.unwrap(), [fine.clone(), broken.clone()]);
+        assert_eq!(store.runs_with_prefix("br", 9).await.unwrap(), [fine.clone(), broken.clone()]);
         // Reading the run itself fails.
         let error = store.load(&broken).await.unwrap_err();
         assert!(matches!(error, ReadError::Unavailable(_)), "{error}");
@@ -63,7 +63,7 @@ async fn an_unknown_message_of_a_run_with_a_document_is_quarantined() {
 async fn assert_quarantined(document: Option<&str>) {
     let change = |run: &protocol::RunId, expected, entry: &str| store::Commit {
         document: document.map(str::to_owned),
-        ..change(run, expected, entry)
+        ..entry_commit(run, expected, entry)
     };
     let server = Server::start();
     let (store, broken) = (NatsStore::new(server.settings()), run("a.b"));
@@ -91,7 +91,7 @@ async fn assert_quarantined(document: Option<&str>) {
     let another = NatsStore::new(server.settings());
     assert_eq!(another.load(&broken).await.unwrap().unwrap().position, second);
     let third = store.commit(change(&broken, second, "3")).await.unwrap();
-    assert_eq!(another.intact(&broken).await.unwrap(), third.revision);
+    assert_eq!(another.last_intact_revision(&broken).await.unwrap(), third.revision);
     assert_eq!(another.runs().await.unwrap().len(), 1, "a run needs a commit");
 }
 
@@ -99,7 +99,7 @@ async fn assert_quarantined(document: Option<&str>) {
 async fn a_message_of_a_newer_version_is_not_an_unknown_message() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));
-    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     put(&server, "callboard.run.r", r#"{"format":2,"body":{}}"#).await;
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::NewerWriter { .. })), "{error:?}");

@@ -12,7 +12,7 @@ use store::{
     Unavailable,
 };
 use tempfile::TempDir;
-use testkit::harness::change;
+use testkit::harness::entry_commit;
 
 struct TestStore {
     directory: TempDir,
@@ -56,7 +56,7 @@ fn run() -> RunId {
 }
 
 fn first_commit(run: &RunId) -> Commit {
-    change(run, Position::absent(), "{}")
+    entry_commit(run, Position::absent(), "{}")
 }
 
 fn mode(path: &Path) -> u32 {

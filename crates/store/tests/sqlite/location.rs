@@ -165,7 +165,7 @@ fn the_store_of_another_user_is_refused() {
         PathBuf::from("/usr")
     };
     let error = Location::find(&scratch.path, Some(theirs)).unwrap_err();
-    let LocateError::AnotherUsers { owner, us: ours, .. } = error else { panic!("{error}") };
+    let LocateError::OtherOwner { owner, us: ours, .. } = error else { panic!("{error}") };
     assert!(owner != ours && ours == us.as_raw());
 }
 

@@ -4,7 +4,7 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
-mod examine;
+mod inspect;
 mod files;
 mod formats;
 mod location;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use contract::roles::{RoleProcess, WATCH_TIMEOUT};
-use contract::{Backend, change, part, run};
+use contract::{Backend, entry_commit, part, run};
 use protocol::Revision;
 use rusqlite::Connection;
 use store::{COMMIT_LIMIT, Commit, Location, Position, SqliteStore, Store as _};
@@ -66,7 +66,7 @@ contract_suite!(Sqlite);
 async fn a_killed_writer_wakes_watchers() {
     let backend = Sqlite::fresh();
     let (store, run) = (backend.store(), run("woken"));
-    store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
 
     let mut writer = Command::new("sh")
@@ -100,13 +100,13 @@ async fn a_killed_writer_wakes_watchers() {
 async fn a_reader_does_not_wait_for_the_writer_lock() {
     let backend = Sqlite::fresh();
     let (store, run) = (backend.store(), run("read"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
 
     let writer_lock = std::fs::File::options().append(true).open(backend.location().writer_lock()).unwrap();
     writer_lock.lock().unwrap();
     let mut writing = tokio::spawn({
         let (store, run) = (store.clone(), run.clone());
-        async move { store.commit(change(&run, first, "2")).await }
+        async move { store.commit(entry_commit(&run, first, "2")).await }
     });
     for _ in 0..10 {
         let position = tokio::select! { biased;
@@ -124,7 +124,7 @@ async fn a_reader_does_not_wait_for_the_writer_lock() {
 async fn a_commit_that_fails_on_disk_has_an_unknown_outcome_that_resolves() {
     let backend = Sqlite::fresh();
     let (store, run) = (backend.store(), run("full"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let mut limited = Command::new("sh");
     limited
         .args(["-c", "trap '' XFSZ; ulimit -f 500; exec \"$@\"", "sh"])
@@ -143,6 +143,6 @@ async fn a_part_that_is_twice_in_a_commit_has_its_last_body() {
     let backend = Sqlite::fresh();
     let (store, run) = (backend.store(), run("twice"));
     let parts = vec![part("a", "first"), part("a", "last")];
-    store.commit(Commit { parts, ..change(&run, Position::absent(), "") }).await.unwrap();
+    store.commit(Commit { parts, ..entry_commit(&run, Position::absent(), "") }).await.unwrap();
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("a", "last")]);
 }

@@ -9,7 +9,7 @@ use protocol::{Revision, RunId};
 use rusqlite::Connection;
 use store::{Commit, Digest, Location, OutboxItem, Part, Position, Salvage, SqliteStore, Store as _};
 use tempfile::TempDir;
-use testkit::harness::change;
+use testkit::harness::entry_commit;
 
 /// The written entries: run number and revision → body.
 type Written = BTreeMap<(i64, u64), String>;
@@ -41,7 +41,7 @@ async fn used_store(random: &mut Rng) -> UsedStore {
         let commit = Commit {
             parts: vec![Part { path: "run".to_owned(), body: body[..20].to_owned() }],
             outbox: vec![OutboxItem { id: format!("start {step}"), body: "{}".to_owned() }],
-            ..change(&name, positions[run], &entry)
+            ..entry_commit(&name, positions[run], &entry)
         };
         positions[run] = store.commit(commit).await.unwrap();
         // Runs are numbered in the order of their first commit.
@@ -119,10 +119,11 @@ async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
     let (removed, next) = (RunId::new("removed").unwrap(), RunId::new("next").unwrap());
-    let position = store.commit(change(&removed, Position::absent(), "{\"of\":\"removed\"}")).await.unwrap();
+    let position =
+        store.commit(entry_commit(&removed, Position::absent(), "{\"of\":\"removed\"}")).await.unwrap();
     let lock = store.lock_engine(&removed).await.unwrap();
     store.remove_run(&lock, position).await.unwrap();
-    store.commit(change(&next, Position::absent(), "{\"of\":\"next\"}")).await.unwrap();
+    store.commit(entry_commit(&next, Position::absent(), "{\"of\":\"next\"}")).await.unwrap();
     let salvage = Salvage::read(&location.database(), &directory.path().join("scratch")).unwrap();
     assert_eq!(salvaged_entries(&salvage), BTreeMap::from([((2, 1), "{\"of\":\"next\"}".to_owned())]));
 }

@@ -1,7 +1,7 @@
 //! The data of one attempt, from which arguments and environment variables are made.
 
 use protocol::brief::StateLocation;
-use protocol::report::Form;
+use protocol::report::ReportForm;
 use protocol::{AttemptId, RunId};
 
 /// The data of one attempt. Paths are absolute and are text, because they become arguments and variables.
@@ -31,7 +31,7 @@ pub struct Assignment {
     /// Which execution of the step this is, from 1.
     pub iteration: u32,
     /// What the report must contain; the scripted agent of a rehearsal reports its example.
-    pub form: Form,
+    pub form: ReportForm,
     /// The gates that caused the loop-back, each with the path of its report.
     pub loop_back: Vec<(String, String)>,
 }
@@ -84,7 +84,7 @@ pub(super) fn example() -> Assignment {
         dependencies: Vec::new(),
         state: None,
         iteration: 1,
-        form: Form::Plain,
+        form: ReportForm::Plain,
         loop_back: Vec::new(),
     }
 }

@@ -13,7 +13,7 @@ use crate::os_text::OsText;
 /// How much of the engine's environment an agent inherits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pass {
+pub enum EnvPolicy {
     /// All of it.
     Everything,
     /// What most programs need, and the given names.
@@ -53,7 +53,7 @@ const MAX_VARIABLE: usize = 128 * 1024 - 2;
 
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
-impl Pass {
+impl EnvPolicy {
     fn allows(&self, name: &OsStr) -> bool {
         match self {
             Self::Everything => true,
@@ -68,7 +68,7 @@ impl Pass {
 
 /// Returns the complete environment for an assignment. Inherited variables need not be UTF-8.
 pub fn environment(
-    pass: &Pass,
+    pass: &EnvPolicy,
     engine_env: impl IntoIterator<Item = (OsString, OsString)>,
     configured: &[(String, String)],
     assignment: &Assignment,
@@ -187,7 +187,7 @@ mod tests {
     use super::super::assignment::{Dependency, DependencyAnswer, example};
     use super::*;
 
-    fn built(pass: &Pass, set: &[(&str, &str)], assignment: &Assignment) -> BTreeMap<String, String> {
+    fn built(pass: &EnvPolicy, set: &[(&str, &str)], assignment: &Assignment) -> BTreeMap<String, String> {
         let caller =
             ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "SECRET_KEY", "NAMED", "RUN_ID", "CALLBOARD_ATTEMPT"];
         let caller = caller.map(|name| (OsString::from(name), OsString::from("caller")));
@@ -201,7 +201,7 @@ mod tests {
     fn the_issue_is_where_a_step_before_has_put_it() {
         let variables = |dependencies: Vec<Dependency>| {
             let assignment = Assignment { dependencies, artifacts_dir: "/a".to_owned(), ..example() };
-            let env = built(&Pass::AllowList(Vec::new()), &[("ISSUE_NUMBER", "42")], &assignment);
+            let env = built(&EnvPolicy::AllowList(Vec::new()), &[("ISSUE_NUMBER", "42")], &assignment);
             ["PATH", "DIR", "FILENAME"].map(|name| env[&format!("ISSUE_MARKDOWN_{name}")].clone())
         };
         assert_eq!(variables(Vec::new()), ["/a/gh_issue_42.md", "/a", "gh_issue_42.md"]);
@@ -213,28 +213,28 @@ mod tests {
     fn a_variable_that_is_not_utf8_is_inherited_unchanged() {
         let odd = OsString::from_vec(vec![b'x', 0xff]);
         let caller = [("LC_ODD".into(), odd.clone()), (odd.clone(), "value".into())];
-        let passed = |pass: &Pass| {
+        let passed = |pass: &EnvPolicy| {
             let all = environment(pass, caller.clone(), &[], &example());
             caller.clone().map(|(name, value)| all.contains(&(name.into(), value.into())))
         };
-        assert_eq!(passed(&Pass::Everything), [true, true]);
-        assert_eq!(passed(&Pass::AllowList(Vec::new())), [true, false], "the names of a list are UTF-8");
+        assert_eq!(passed(&EnvPolicy::Everything), [true, true]);
+        assert_eq!(passed(&EnvPolicy::AllowList(Vec::new())), [true, false], "the names of a list are UTF-8");
     }
 
     #[test]
     fn the_allow_list_withholds_secrets_unless_they_are_named() {
-        let env = built(&Pass::AllowList(vec!["NAMED".to_owned()]), &[], &example());
+        let env = built(&EnvPolicy::AllowList(vec!["NAMED".to_owned()]), &[], &example());
         for name in ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "NAMED"] {
             assert_eq!(env[name], "caller", "{name}");
         }
         assert!(!env.contains_key("SECRET_KEY"));
-        assert_eq!(built(&Pass::Everything, &[], &example())["SECRET_KEY"], "caller");
+        assert_eq!(built(&EnvPolicy::Everything, &[], &example())["SECRET_KEY"], "caller");
     }
 
     #[test]
     fn our_variables_win_over_configured_ones_and_those_over_inherited_ones() {
         let set = [("NAMED", "set"), ("STEP_ID", "set"), ("OWN", "a b")];
-        let env = built(&Pass::Everything, &set, &example());
+        let env = built(&EnvPolicy::Everything, &set, &example());
         assert_eq!(
             (env["NAMED"].as_str(), env["OWN"].as_str(), env["STEP_ID"].as_str()),
             ("set", "a b", "code-review")
@@ -253,7 +253,7 @@ mod tests {
             text: Some("ship it".to_owned()),
             path: "/a/sign-off.json".to_owned(),
         }];
-        let env = built(&Pass::AllowList(Vec::new()), &[], &assignment);
+        let env = built(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
         assert_eq!(env["MANUAL_RESULT_PATH"], "/a/sign-off.json");
         assert_eq!(env["DEP_SIGN_OFF_MANUAL_RESULT_PATH"], "/a/sign-off.json");
         assert_eq!(
@@ -271,7 +271,7 @@ mod tests {
             Dependency { step: "plan-it.now".to_owned(), artifacts },
             Dependency { step: "idle".to_owned(), artifacts: Vec::new() },
         ];
-        let env = built(&Pass::AllowList(Vec::new()), &[], &assignment);
+        let env = built(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_0"], "/a/PLAN.md");
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_1"], "/a/b.md");
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACTS"], "/a/PLAN.md,/a/b.md");

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use assignment::{Assignment, Dependency, DependencyAnswer};
 pub use command::{CommandLine, TemplateError};
-pub use environment::{Pass, environment};
+pub use environment::{EnvPolicy, environment};
 pub use rehearsal::RehearsalScript;
 pub use wrapper::Wrapper;
 

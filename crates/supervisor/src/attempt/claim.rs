@@ -22,7 +22,7 @@ enum Claim {
 
 /// The result of [`void`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Voided {
+pub enum VoidOutcome {
     /// The attempt is void now: nothing was started, and nothing can be.
     Now,
     /// A shim has claimed the attempt, which is running or has ended.
@@ -49,13 +49,13 @@ pub(crate) fn claim(dir: &AttemptDir) -> Result<Option<File>, ClaimError> {
 }
 
 /// Voids the attempt, unless a shim has claimed it.
-pub fn void(dir: &AttemptDir) -> Result<Voided, ClaimError> {
+pub fn void(dir: &AttemptDir) -> Result<VoidOutcome, ClaimError> {
     if create(dir, Claim::Void)?.is_some() {
-        return Ok(Voided::Now);
+        return Ok(VoidOutcome::Now);
     }
     match read(dir)? {
-        Some(Claim::Shim(identity)) => Ok(Voided::ClaimedBy(identity)),
-        Some(Claim::Void(_)) => Ok(Voided::Already),
+        Some(Claim::Shim(identity)) => Ok(VoidOutcome::ClaimedBy(identity)),
+        Some(Claim::Void(_)) => Ok(VoidOutcome::Already),
         // The claim existed when we tried to create it, so another process is deleting our files.
         None => Err(ClaimError::Read { path: path(dir), source: io::ErrorKind::NotFound.into() }),
     }
@@ -162,8 +162,8 @@ mod tests {
     fn no_shim_can_claim_a_void_attempt() {
         let (_root, dir) = dir();
         assert!(matches!(status(&dir, None), Ok(ClaimStatus::Unclaimed)) || !dir.path().exists());
-        assert_eq!(void(&dir).unwrap(), Voided::Now);
-        assert_eq!(void(&dir).unwrap(), Voided::Already);
+        assert_eq!(void(&dir).unwrap(), VoidOutcome::Now);
+        assert_eq!(void(&dir).unwrap(), VoidOutcome::Already);
         assert!(claim(&dir).unwrap().is_none());
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Void));
     }
@@ -173,7 +173,7 @@ mod tests {
         let (_root, dir) = dir();
         let locked = claim(&dir).unwrap();
         assert!(locked.is_some() && claim(&dir).unwrap().is_none());
-        assert_eq!(void(&dir).unwrap(), Voided::ClaimedBy(Identity::of_self().unwrap()));
+        assert_eq!(void(&dir).unwrap(), VoidOutcome::ClaimedBy(Identity::of_self().unwrap()));
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Alive(_)));
     }
 

@@ -109,7 +109,7 @@ impl AttemptDir {
     }
 
     /// What the attempt was told when it asked whether to continue: to pause or to stop.
-    pub fn told(&self) -> PathBuf {
+    pub fn stop_notice(&self) -> PathBuf {
         self.0.join("told.json")
     }
 

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
 
-use super::claim::{self, ClaimError, ClaimStatus, Voided};
+use super::claim::{self, ClaimError, ClaimStatus, VoidOutcome};
 use super::dir::AttemptDir;
 use super::exit::ExitRecord;
 use super::launch::{self, Launch, ShimProgram, SpawnError};
@@ -188,8 +188,8 @@ impl AttemptHandle {
                 self.signal(&child, how)?;
             }
             match claim::void(&self.dir)? {
-                Voided::Now | Voided::Already => return Ok(StopOutcome::Voided),
-                Voided::ClaimedBy(_) => status = claim::status(&self.dir, self.reaped)?,
+                VoidOutcome::Now | VoidOutcome::Already => return Ok(StopOutcome::Voided),
+                VoidOutcome::ClaimedBy(_) => status = claim::status(&self.dir, self.reaped)?,
             }
         }
         match status {

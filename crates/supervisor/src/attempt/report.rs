@@ -11,13 +11,13 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 pub use protocol::report::Source;
-use protocol::report::{self as content, Expected, InvalidReport, Report, Statement};
+use protocol::report::{self as content, InvalidReport, Report, ReportIdentity, Statement};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
 use super::dir::AttemptDir;
-use super::kept::{self, KeptReport};
+use super::report_history::{self, RecordedReport};
 use super::transcript;
 use crate::atomic_file;
 
@@ -32,7 +32,7 @@ pub enum Collected {
     /// The merged report, and the sources that it comes from.
     Valid(Box<Report>, Vec<Source>),
     /// There is a report that cannot be accepted, with the reason.
-    Unfit(String),
+    Invalid(String),
     Missing,
 }
 
@@ -42,13 +42,13 @@ pub enum SubmitError {
     #[error("the report has {size} bytes, the limit is {MAX_REPORT_SIZE}")]
     TooLarge { size: usize },
     #[error("the report cannot be accepted: {0}")]
-    Unfit(#[from] InvalidReport),
+    Invalid(#[from] InvalidReport),
     #[error("could not write `{path}`")]
     Write { path: String, source: io::Error },
 }
 
 /// Checks a report and stores it for the engine. Of two, the later one counts in each field that both have.
-pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(), SubmitError> {
+pub fn submit(dir: &AttemptDir, expected: &ReportIdentity, bytes: &[u8]) -> Result<(), SubmitError> {
     if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(SubmitError::TooLarge { size: bytes.len() });
     }
@@ -56,28 +56,28 @@ pub fn submit(dir: &AttemptDir, expected: &Expected, bytes: &[u8]) -> Result<(),
     let failed =
         |path: PathBuf| move |source| SubmitError::Write { path: path.display().to_string(), source };
     let text = String::from_utf8_lossy(bytes).into_owned();
-    kept::keep(dir, Source::Submitted, text).map_err(failed(dir.kept_reports()))?;
+    report_history::keep(dir, Source::Submitted, text).map_err(failed(dir.kept_reports()))?;
     // The engine waits for this file.
     atomic_file::replace_file(&dir.submitted(), bytes).map_err(failed(dir.submitted()))
 }
 
 /// Reads and merges the reports of all sources.
-pub fn collect(dir: &AttemptDir, expected: &Expected) -> Collected {
+pub fn collect(dir: &AttemptDir, expected: &ReportIdentity) -> Collected {
     match content::merge(&statements(dir), expected) {
         Ok(Some(merged)) => Collected::Valid(Box::new(merged.report), merged.sources),
         Ok(None) => Collected::Missing,
-        Err(unfit) => Collected::Unfit(unfit.to_string()),
+        Err(unfit) => Collected::Invalid(unfit.to_string()),
     }
 }
 
 /// Returns the merged fields as the sources state them, if their report is valid.
-pub fn collect_as_stated(dir: &AttemptDir, expected: &Expected) -> Option<Map<String, Value>> {
+pub fn collect_raw_fields(dir: &AttemptDir, expected: &ReportIdentity) -> Option<Map<String, Value>> {
     content::merge_as_stated(&statements(dir), expected).ok().flatten()
 }
 
 /// Returns what the sources said, in the order of time.
 fn statements(dir: &AttemptDir) -> Vec<Statement> {
-    let kept = kept::read_kept(dir);
+    let kept = report_history::read_recorded(dir);
     // The shim may have missed the newest version, if it was written just before the agent ended.
     let newest = [(Source::Submitted, dir.submitted()), (Source::File, dir.report())];
     let newest = newest.into_iter().filter_map(|(source, path)| {
@@ -105,8 +105,8 @@ fn statements(dir: &AttemptDir) -> Vec<Statement> {
     statements.into_iter().chain(blocks).chain(newest).collect()
 }
 
-impl From<KeptReport> for Statement {
-    fn from(kept: KeptReport) -> Self {
+impl From<RecordedReport> for Statement {
+    fn from(kept: RecordedReport) -> Self {
         Self { source: kept.source, content: Ok(kept.text.into_bytes()) }
     }
 }
@@ -180,7 +180,7 @@ mod tests {
     fn a_gate_failure_in_stream_json_is_honoured() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("f8c1").unwrap(),
             step_id: StepId::new("review").unwrap(),
             agent: "claude".to_owned(),
@@ -191,7 +191,7 @@ mod tests {
             "gate_failure": true,
         });
         let message = format!("{}\n{report:#}\n{}", content::MARKER_OPEN, content::MARKER_CLOSE);
-        let prompt_event = json!({"type": "user", "message": {"content": content::instructions(&expected, &content::Form::Plain, "/report.json")}});
+        let prompt_event = json!({"type": "user", "message": {"content": content::instructions(&expected, &content::ReportForm::Plain, "/report.json")}});
         let result = json!({"type": "result", "subtype": "success", "result": message});
         std::fs::write(dir.stdout(), format!("{prompt_event}\n{result}\n")).unwrap();
         match collect(&dir, &expected) {

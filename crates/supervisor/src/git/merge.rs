@@ -17,7 +17,7 @@ const SHOWN_LINES: usize = 200;
 
 /// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Merged {
+pub enum MergeOutcome {
     /// This commit of the integration branch has the changes.
     Commit(String),
     /// The branch has no commits of its own.
@@ -54,7 +54,7 @@ pub struct BranchChanges {
 
 impl BranchChanges {
     /// Returns the changes as a field of a report.
-    pub fn facts(&self) -> serde_json::Value {
+    pub fn to_json(&self) -> serde_json::Value {
         serde_json::json!({ "commits": self.commits, "files": self.files })
     }
 }
@@ -113,14 +113,14 @@ impl RunTrees {
         worktree: &Worktree,
         key: &str,
         accept: impl FnOnce(&Path) -> Result<bool, CheckError>,
-    ) -> Result<Merged, TreeError> {
+    ) -> Result<MergeOutcome, TreeError> {
         self.ensure_integration()?;
         // Serial: the next merge starts when this one has moved the branch.
         let lock = self.lock(Tree::Merge)?;
         let repo = Git::locked(&self.repo, &lock);
         let (branch, integration) = (self.branch(worktree), self.integration_branch());
         if !repo.has_branch(&branch)? || repo.is_ancestor(&branch, &integration)? {
-            return Ok(Merged::Nothing);
+            return Ok(MergeOutcome::Nothing);
         }
         let old = repo.commit_id(&integration)?;
         let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), old.clone()]))?;
@@ -143,7 +143,7 @@ impl RunTrees {
                     false => run_until_conflict(&git, &["rebase", "--quiet", &old])?,
                 };
                 if conflict.is_none() && git.is_ancestor("HEAD", &old)? {
-                    return Ok(Merged::Nothing);
+                    return Ok(MergeOutcome::Nothing);
                 }
                 if conflict.is_none() {
                     git.run([
@@ -161,15 +161,15 @@ impl RunTrees {
         };
         if let Some(conflict) = conflict {
             clean_merge_tree(&git)?;
-            return Ok(Merged::Conflict(conflict));
+            return Ok(MergeOutcome::Conflict(conflict));
         }
         // Before the checks, which may run git.
         let new = git.commit_id("HEAD")?;
         if !accept(git.dir())? {
-            return Ok(Merged::Refused);
+            return Ok(MergeOutcome::Refused);
         }
         self.advance(&new)?;
-        Ok(Merged::Commit(new))
+        Ok(MergeOutcome::Commit(new))
     }
 
     /// Runs `check` on the tree of a commit that an earlier merge has made.
@@ -206,7 +206,7 @@ impl RunTrees {
     }
 
     /// Returns whether the user wants to merge the run into the base branch by hand.
-    pub fn is_left_to_the_user(&self) -> bool {
+    pub fn is_merge_disabled(&self) -> bool {
         self.options.no_merge
     }
 

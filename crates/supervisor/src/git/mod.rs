@@ -12,7 +12,7 @@ mod command;
 mod copies;
 mod merge;
 mod publish;
-mod reading;
+mod read_only;
 #[cfg(test)]
 mod tests;
 mod tree_hash;
@@ -22,7 +22,7 @@ pub use changes::Changes;
 pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, TreeLock};
-pub use merge::{BranchChanges, Conflict, FastForward, Merged};
+pub use merge::{BranchChanges, Conflict, FastForward, MergeOutcome};
 pub use publish::{Push, WorkChanges, fetch_branch, find_branch, remote_branch};
 pub use tree_hash::{is_work_tree, tree_hash};
 pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};

@@ -109,7 +109,7 @@ impl RunTrees {
     }
 
     /// Returns the remote that has the integration branch as it is here.
-    pub fn find_push(&self) -> Result<Option<String>, TreeError> {
+    pub fn pushed_remote(&self) -> Result<Option<String>, TreeError> {
         let repo = self.repo_git();
         let Some(remote) = remote(&repo)? else { return Ok(None) };
         let reference = format!("refs/heads/{}", self.integration_branch());

@@ -86,7 +86,7 @@ fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
     tree
 }
 
-fn merge(trees: &RunTrees, id: &str) -> Merged {
+fn merge(trees: &RunTrees, id: &str) -> MergeOutcome {
     trees.merge(&worktree(id), &format!("trial/{id}.merge#1"), |_| Ok(true)).unwrap()
 }
 
@@ -101,13 +101,13 @@ fn what_an_attempt_leaves_is_committed_with_its_id_and_merged_once() {
     let trailer = git(&tree, &["log", "-1", "--format=%(trailers:key=Callboard-Attempt,valueonly)"]);
     assert_eq!(trailer, "trial/a#1.1");
     assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), None);
-    let Merged::Commit(commit) = merge(&trees, "a") else { panic!("nothing is in the way") };
+    let MergeOutcome::Commit(commit) = merge(&trees, "a") else { panic!("nothing is in the way") };
     assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), Some(commit.clone()));
     assert_eq!(trees.find_merge("trial/a.merge#11").unwrap(), None);
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), commit);
     let checked = trees.check_merged(&commit, |tree| Ok(fs::read_to_string(tree.join("page.txt")).unwrap()));
     assert_eq!(checked.unwrap(), "head\nbody of a\n", "the checks of a found merge see its tree");
-    assert_eq!(merge(&trees, "a"), Merged::Nothing);
+    assert_eq!(merge(&trees, "a"), MergeOutcome::Nothing);
     let integrated = trees.path(None).join("page.txt");
     assert_eq!(
         fs::read_to_string(integrated).unwrap(),
@@ -124,9 +124,9 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         let trees = scratch.trees(strategy, &[]);
         work(&trees, "a", "head\nbody of a\n");
         let tree = work(&trees, "b", "head\nbody of b\n");
-        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)));
+        assert!(matches!(merge(&trees, "a"), MergeOutcome::Commit(_)));
         let before = scratch.git(&["rev-parse", "callboard/trial"]);
-        let Merged::Conflict(conflict) = merge(&trees, "b") else { panic!("both changed the body") };
+        let MergeOutcome::Conflict(conflict) = merge(&trees, "b") else { panic!("both changed the body") };
         assert_eq!(conflict.files, ["page.txt"]);
         assert!(conflict.evidence.contains("body of a") && conflict.evidence.contains("body of b"));
         assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before, "the branch did not move");
@@ -140,7 +140,7 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         fs::write(tree.join("page.txt"), "head\nbody of a and b\n").unwrap();
         trees.commit(Some(&worktree("b")), &attempt("b")).unwrap();
         let result = trees.merge(&worktree("b"), "trial/b.merge#2", |_| Ok(true)).unwrap();
-        assert!(matches!(result, Merged::Commit(_)), "{strategy:?}: {result:?}");
+        assert!(matches!(result, MergeOutcome::Commit(_)), "{strategy:?}: {result:?}");
         assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
         assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
     }
@@ -193,7 +193,7 @@ fn commits_that_an_attempt_made_off_its_branch_are_merged_if_they_are_based_on_i
         let note = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
         assert!(note.as_ref().is_some_and(|note| note.contains(expected)), "{script}: {note:?}");
         assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a", "{script}");
-        assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "{script}");
+        assert!(matches!(merge(&trees, "a"), MergeOutcome::Commit(_)), "{script}");
         assert_eq!(scratch.git(&["show", "callboard/trial:new.txt"]), "new", "{script}");
         assert_eq!(trees.commit(Some(&worktree("a")), &attempt("a")).unwrap(), None, "once");
     }
@@ -234,7 +234,7 @@ fn what_a_step_that_only_reads_leaves_is_neither_committed_nor_merged() {
         let trees = scratch.trees(MergeStrategy::Merge, &[]);
         let tree = work(&trees, "a", "head\nbody of a\n");
         let before = git(&tree, &["rev-parse", "HEAD"]);
-        trees.keep_work(Some(&worktree("a"))).unwrap();
+        trees.snapshot_work(Some(&worktree("a"))).unwrap();
         sh(&tree, script);
         let note = trees.restore_work(Some(&worktree("a"))).unwrap();
         assert_eq!(note.is_some(), !script.starts_with("rm"), "{script}: {note:?}");
@@ -254,9 +254,9 @@ fn a_red_check_of_the_merged_tree_leaves_the_branch_where_it_is() {
     let before = scratch.git(&["rev-parse", "callboard/trial"]);
     let accept = |tree: &Path| Ok(fs::read_to_string(tree.join("page.txt")).unwrap() != "head\nred\n");
     let result = trees.merge(&worktree("a"), "trial/a.merge#1", accept).unwrap();
-    assert_eq!(result, Merged::Refused, "it sees the merged tree");
+    assert_eq!(result, MergeOutcome::Refused, "it sees the merged tree");
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before);
-    assert!(matches!(merge(&trees, "a"), Merged::Commit(_)), "the next merge is not disturbed");
+    assert!(matches!(merge(&trees, "a"), MergeOutcome::Commit(_)), "the next merge is not disturbed");
 }
 
 #[test]

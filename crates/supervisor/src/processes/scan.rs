@@ -19,7 +19,7 @@ pub struct MarkedProcess {
     /// Its command line, for people.
     pub command: String,
     /// Its descendants that carry no mark.
-    pub below: Vec<i32>,
+    pub unmarked_descendants: Vec<i32>,
 }
 
 /// Returns every process that carries the mark of an attempt, of any store.
@@ -37,7 +37,7 @@ pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
             run,
             attempt,
             command: os::command_line(row.pid),
-            below,
+            unmarked_descendants: below,
         }
     });
     Ok(marked.collect())

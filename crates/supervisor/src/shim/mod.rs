@@ -124,7 +124,7 @@ fn wait(
 /// Keeps the report file if it was written.
 fn keep_report(dir: &AttemptDir, watch: Option<&ReportWatch>) -> io::Result<()> {
     if watch.map(|watch| watch.take_written(&dir.report())).transpose()? == Some(true) {
-        attempt::keep_report_file(dir)?;
+        attempt::record_report_file(dir)?;
     }
     Ok(())
 }

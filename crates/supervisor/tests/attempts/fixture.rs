@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use protocol::report::Expected;
+use protocol::report::ReportIdentity;
 use protocol::{AttemptId, RunId};
 use rustix::process::{Pid, PidfdFlags};
 use supervisor::{
@@ -88,13 +88,13 @@ impl Fixture {
         OpenProcess::new(claim["pid"].as_i64().unwrap().try_into().unwrap())
     }
 
-    pub(crate) fn expected(&self) -> Expected {
+    pub(crate) fn expected(&self) -> ReportIdentity {
         expected()
     }
 }
 
-fn expected() -> Expected {
-    Expected {
+fn expected() -> ReportIdentity {
+    ReportIdentity {
         run_id: "f8c1a491".parse().unwrap(),
         step_id: "review".parse().unwrap(),
         agent: "reviewer".to_owned(),

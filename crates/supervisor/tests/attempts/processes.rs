@@ -86,14 +86,17 @@ fn marked_processes_are_found_with_their_unmarked_descendants() {
     // The grandchild carries the mark until `env -i` has executed `sleep`.
     let marked = loop {
         let marked = found(child.id()).expect("it carries the mark");
-        if !marked.below.is_empty() {
+        if !marked.unmarked_descendants.is_empty() {
             break marked;
         }
         std::thread::yield_now();
     };
-    assert_eq!((marked.run.as_str(), marked.attempt.as_str(), marked.below.len()), ("trial", "a#1.1", 1));
+    assert_eq!(
+        (marked.run.as_str(), marked.attempt.as_str(), marked.unmarked_descendants.len()),
+        ("trial", "a#1.1", 1)
+    );
     assert!(marked.command.starts_with("sh -c env -i sleep"), "{}", marked.command);
-    for pid in [marked.below[0], marked.pid] {
+    for pid in [marked.unmarked_descendants[0], marked.pid] {
         rustix::process::kill_process(
             rustix::process::Pid::from_raw(pid).unwrap(),
             rustix::process::Signal::KILL,

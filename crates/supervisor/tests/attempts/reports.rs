@@ -36,7 +36,7 @@ fn collected(files: &[(&str, &str)]) -> Collected {
 
 fn refusal(collected: Collected) -> String {
     match collected {
-        Collected::Unfit(reason) => reason,
+        Collected::Invalid(reason) => reason,
         other => panic!("accepted: {other:?}"),
     }
 }
@@ -139,7 +139,7 @@ fn a_submission_is_checked_at_once_and_a_later_one_replaces_what_it_states() {
     let fixture = Fixture::script("");
     let expected = fixture.expected();
     let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
-    assert!(matches!(hand_in(&report_with("agent", json!("other"))), Err(SubmitError::Unfit(_))));
+    assert!(matches!(hand_in(&report_with("agent", json!("other"))), Err(SubmitError::Invalid(_))));
     assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
     assert!(!fixture.dir.submitted().exists());
     let mut first = report("FAILED");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use supervisor::adapter::CommandLine;
-use supervisor::{AttemptEnd, EndReason, ExitStatus, HandleEvent, Shutdown, StopOutcome, Voided, void};
+use supervisor::{AttemptEnd, EndReason, ExitStatus, HandleEvent, Shutdown, StopOutcome, VoidOutcome, void};
 
 use crate::fixture::{Fixture, wait_for_end, wait_for_report};
 
@@ -84,7 +84,7 @@ async fn a_program_that_cannot_be_started_is_recorded_with_the_reason() {
 #[tokio::test]
 async fn a_shim_of_a_void_attempt_starts_nothing() {
     let fixture = Fixture::script("echo ran > ran");
-    assert_eq!(void(&fixture.dir).unwrap(), Voided::Now);
+    assert_eq!(void(&fixture.dir).unwrap(), VoidOutcome::Now);
     assert_eq!(wait_for_end(&mut fixture.launch()).await, AttemptEnd::Voided);
     assert!(
         !fixture.file("ran").exists()

@@ -91,14 +91,14 @@ async fn a_wrapper_does_not_lose_its_agents_report() {
 async fn a_wrapper_does_not_turn_its_agents_failure_into_a_success() {
     for (method, hand_in) in REPORT_METHODS {
         match result_of(&format!("said=$(report FAILED); {hand_in}"), CLAUDE_WRAPPER).await {
-            Collected::Unfit(reason) => {
+            Collected::Invalid(reason) => {
                 assert!(reason.contains("COMPLETED") && reason.contains("FAILED"), "{method}: {reason}");
             }
             other => panic!("{method}: {other:?}"),
         }
         // Nor the other way round: the CLI crashed after the report.
         let crashed = format!("said=$(report COMPLETED); {hand_in}; return 1");
-        assert!(matches!(result_of(&crashed, CLAUDE_WRAPPER).await, Collected::Unfit(_)), "{method}");
+        assert!(matches!(result_of(&crashed, CLAUDE_WRAPPER).await, Collected::Invalid(_)), "{method}");
     }
 }
 

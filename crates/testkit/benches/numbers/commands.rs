@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use protocol::entry::Author;
-use protocol::steps::{DEFAULT_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
+use protocol::steps::{DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
 use protocol::{KindOf, RunId, RunLocation};
 use runner::{Clock, RunOptions, RunSpec};
 use store::{AnyStore, Location, SqliteStore};
@@ -46,7 +46,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
     let repo_dir = repo.test_env().repo().display().to_string();
     let source = std::fs::read_to_string(repo.test_env().repo().join("wf.yaml"))?;
-    let workflow = protocol::steps::load::examine(&source).workflow.expect("we wrote it ourselves");
+    let workflow = protocol::steps::load::analyze(&source).workflow.expect("we wrote it ourselves");
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
     let definition: Definition = DefinitionSource {
@@ -54,7 +54,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
         source,
         prompts,
         max_attempts: std::num::NonZeroU32::MIN,
-        max_iterations: DEFAULT_ITERATIONS,
+        max_iterations: DEFAULT_MAX_ITERATIONS,
         on_failure: OnFailure::default(),
         gate_state_file: None,
         report_schema: None,

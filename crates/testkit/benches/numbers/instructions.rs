@@ -63,7 +63,7 @@ fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     repo.time_run("counted-shim", 1)?;
     let again = repo.test_env().shared_dir().join("again");
     std::fs::create_dir(&again)?;
-    let launch = repo.test_env().attempt("counted-shim", "s1", "1.1").join("launch.json");
+    let launch = repo.test_env().attempt_dir("counted-shim", "s1", "1.1").join("launch.json");
     std::fs::copy(launch, again.join("launch.json"))?;
     let counted = count(bench, repo, &["__shim", &again.display().to_string()])?;
     Ok(counted.succeeded.then_some(counted.total))

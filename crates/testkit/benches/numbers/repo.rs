@@ -62,11 +62,11 @@ impl<'p> BenchRepo<'p> {
     /// Writes a workflow of steps `s1`, `s2`, … all for one agent.
     pub(crate) fn workflow(&self, shape: Shape, steps: usize, agent: &str) -> PathBuf {
         let agents = std::iter::repeat_n(agent, steps).collect::<Vec<_>>();
-        self.workflow_of(shape, &agents)
+        self.workflow_yaml(shape, &agents)
     }
 
     /// Writes a workflow with an agent for each step.
-    pub(crate) fn workflow_of(&self, shape: Shape, agents: &[&str]) -> PathBuf {
+    pub(crate) fn workflow_yaml(&self, shape: Shape, agents: &[&str]) -> PathBuf {
         let mut text = "name: bench\nsteps:\n".to_owned();
         for (agent, number) in agents.iter().zip(1..) {
             text.push_str(&format!("  - {{id: s{number}, agent: {agent}, prompt: task.md"));
@@ -123,7 +123,7 @@ impl<'p> BenchRepo<'p> {
     /// Starts an engine, and returns when the agents of these steps are running.
     pub(crate) fn engine(&self, arguments: &[&str], steps: &[String]) -> anyhow::Result<Engine> {
         let engine = Engine(self.callboard(arguments)?.spawn()?);
-        testkit::until(&self.stamps(), "every agent's stamp", || {
+        testkit::wait_until(&self.stamps(), "every agent's stamp", || {
             steps.iter().all(|step| self.stamps().join(step).exists()).then_some(())
         });
         Ok(engine)

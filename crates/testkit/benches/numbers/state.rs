@@ -65,7 +65,13 @@ fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
     let run = harness::run_of(&definition);
     let spec = harness::spec(&definition, &run, repo.test_env().repo(), None);
     let store = repo.test_env().open_store();
-    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))?;
+    harness::block_on(runner::open(
+        &store,
+        &Clock::system(),
+        KindOf::<Peer>::STATIC,
+        harness::test_author(),
+        spec,
+    ))?;
     Ok(())
 }
 

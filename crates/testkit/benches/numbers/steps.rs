@@ -19,7 +19,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     repo.workflow(Shape::Line, sizes.short_line, "trivial");
     repo.time_run("first", 1)?;
-    let payload = floor::payload(&repo.test_env().store().join("callboard.db"), sizes.short_line)?;
+    let payload = floor::payload(&repo.test_env().store_dir().join("callboard.db"), sizes.short_line)?;
     let mut floor = Floor::new(&bench.program, &repo.test_env().shared_dir().join("floor.db"), &payload)?;
     floor.measure(FLOOR_ROUNDS)?;
 

@@ -10,7 +10,7 @@ use protocol::{AttemptId, AttemptNo, KindOf, Protocol as _, StepId, StepKind, Tu
 use runner::{Clock, Journal};
 use store::Store;
 
-use super::{commit_decision, new_cycle, person, run_of, spec};
+use super::{commit_decision, new_cycle, run_of, spec, test_author};
 use crate::test_env::TempStore;
 
 /// The journal of a run of the protocol `peer`.
@@ -26,7 +26,7 @@ pub async fn start_planning_on(store: &Arc<dyn Store>, directory: &Path) -> Cycl
     let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:spec:login:cycle:1") };
     let run = run_of(&definition);
     let spec = spec(&definition, &run, directory, None);
-    let opened = runner::open(store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await;
+    let opened = runner::open(store, &Clock::system(), KindOf::<Peer>::STATIC, test_author(), spec).await;
     let mut journal = opened.expect("a new cycle can be opened");
     let step = plan();
     if !journal.state.run.active_turns.contains_key(&step) {

@@ -11,17 +11,17 @@ use protocol::run::Request;
 use protocol::{KINDS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
-    AnyStore, CaughtUp, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, Loaded,
-    LockPurpose, Part, Position, ReadError, RunRow, Store, StoredDocument, StoredEntry, Watch, WriteError,
+    AnyStore, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, LoadedRun, LockPurpose,
+    NewEntries, Part, Position, ReadError, RunListing, Store, StoredDocument, StoredEntry, Watch, WriteError,
     WriteId, WrittenView,
 };
 use tokio::sync::Notify;
 
-use super::person;
+use super::test_author;
 
 /// A wrong answer to a commit. Unless it says otherwise, the commit is not forwarded.
 #[derive(Debug, Clone, Copy)]
-pub enum Answer {
+pub enum CommitFault {
     /// No answer: the outcome is unknown.
     Nothing,
     /// No answer, though the commit was forwarded.
@@ -35,13 +35,13 @@ pub enum Answer {
 }
 
 /// Returns the answer to the commit of an entry, if it is a wrong one.
-type Choose = Box<dyn FnMut(&Entry) -> Option<Answer> + Send>;
+type Choose = Box<dyn FnMut(&Entry) -> Option<CommitFault> + Send>;
 
 /// A store that can answer commits wrongly. All other calls are forwarded.
 pub struct FaultyStore {
     pub store: AnyStore,
     /// For the next commits; later ones are forwarded.
-    answers: Mutex<VecDeque<Answer>>,
+    answers: Mutex<VecDeque<CommitFault>>,
     choose: Mutex<Option<Choose>>,
     /// Notified when the engine is to be killed: the caller drops it.
     pub killed: Notify,
@@ -67,16 +67,16 @@ impl FaultyStore {
     }
 
     /// Returns a store that chooses its answer by the entry of each commit.
-    pub fn choosing(
+    pub fn with_fault_for_entry(
         store: AnyStore,
-        choose: impl FnMut(&Entry) -> Option<Answer> + Send + 'static,
+        choose: impl FnMut(&Entry) -> Option<CommitFault> + Send + 'static,
     ) -> Arc<Self> {
         let faulty = Self::new(store);
         *faulty.choose.lock().expect("no thread has panicked") = Some(Box::new(choose));
         faulty
     }
 
-    fn answer(&self, commit: &Commit) -> Option<Answer> {
+    fn answer(&self, commit: &Commit) -> Option<CommitFault> {
         let mut choose = self.choose.lock().expect("no thread has panicked");
         match choose.as_mut() {
             Some(choose) => choose(&Entry::decode(&commit.entry).expect("an entry of ours")),
@@ -108,22 +108,24 @@ impl FaultyStore {
         let mut journal = journal.expect("the store answers").expect("the run exists");
         let skip = Request::Skip { step: StepId::new("b").expect("a name") };
         let revision = journal.position.revision;
-        runner::request(&mut journal, person(), skip.clone(), None).await.expect("it is granted or refused");
+        runner::request(&mut journal, test_author(), skip.clone(), None)
+            .await
+            .expect("it is granted or refused");
         if journal.position.revision == revision {
             // The step was skipped the last time.
-            runner::record_refusal(&mut journal, person(), skip, "a.1".to_owned())
+            runner::record_refusal(&mut journal, test_author(), skip, "a.1".to_owned())
                 .await
                 .expect("the store answers");
         }
     }
 
     /// Answers the next commits with `answer`.
-    pub fn answers(&self, answer: Answer, times: usize) {
+    pub fn set_faults(&self, answer: CommitFault, times: usize) {
         *self.answers.lock().expect("no thread has panicked") = std::iter::repeat_n(answer, times).collect();
     }
 
     /// Whether the next commit gets a wrong answer.
-    pub fn has_answers(&self) -> bool {
+    pub fn has_faults(&self) -> bool {
         !self.answers.lock().expect("no thread has panicked").is_empty()
     }
 }
@@ -141,18 +143,18 @@ impl Store for FaultyStore {
         };
         match self.answer(&commit) {
             None => self.store.commit(commit).await,
-            Some(Answer::Conflict) => {
+            Some(CommitFault::Conflict) => {
                 let (run, expected) = (commit.run, commit.expected.revision);
                 Err(CommitError::Conflict { run, expected, found: expected })
             }
-            Some(Answer::Nothing) => unknown(commit.write_id),
-            Some(Answer::NothingAfterCommit) => {
+            Some(CommitFault::Nothing) => unknown(commit.write_id),
+            Some(CommitFault::NothingAfterCommit) => {
                 let write_id = commit.write_id;
                 self.store.commit(commit).await?;
                 unknown(write_id)
             }
-            Some(Answer::KilledBefore) => self.kill().await,
-            Some(Answer::KilledAfter) => {
+            Some(CommitFault::KilledBefore) => self.kill().await,
+            Some(CommitFault::KilledAfter) => {
                 self.store.commit(commit).await?;
                 self.kill().await
             }
@@ -163,7 +165,7 @@ impl Store for FaultyStore {
         self.store.resolve_write(run, write_id).await
     }
 
-    async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+    async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
         let loaded = self.store.load(run).await?;
         if self.commits_during_loads.load(Ordering::Relaxed) {
             Box::pin(self.commit_something(run)).await;
@@ -175,7 +177,7 @@ impl Store for FaultyStore {
         self.store.remove_run(lock, position).await
     }
 
-    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<CaughtUp>, ReadError> {
+    async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError> {
         self.store.catch_up(run, position).await
     }
 
@@ -183,8 +185,8 @@ impl Store for FaultyStore {
         self.store.protocol(run).await
     }
 
-    async fn newest(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        self.store.newest(run).await
+    async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
+        self.store.newest_revision(run).await
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
@@ -208,8 +210,8 @@ impl Store for FaultyStore {
         self.store.entries_between(run, after, last).await
     }
 
-    async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
-        self.store.intact(run).await
+    async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
+        self.store.last_intact_revision(run).await
     }
 
     async fn snapshot_at(&self, run: &RunId, revision: Revision) -> Result<Option<StoredEntry>, ReadError> {
@@ -220,12 +222,12 @@ impl Store for FaultyStore {
         self.store.parts_at(run, revision).await
     }
 
-    async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+    async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         self.store.runs().await
     }
 
-    async fn runs_beginning(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
-        self.store.runs_beginning(beginning, at_most).await
+    async fn runs_with_prefix(&self, beginning: &str, at_most: usize) -> Result<Vec<RunId>, ReadError> {
+        self.store.runs_with_prefix(beginning, at_most).await
     }
 
     async fn put_blobs(&self, blobs: Vec<Vec<u8>>) -> Result<Vec<Digest>, WriteError> {

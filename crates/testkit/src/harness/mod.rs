@@ -12,24 +12,24 @@ use std::time::Duration;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
 use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::run::{Action, Decision};
-use protocol::steps::{self, DEFAULT_ITERATIONS, OnFailure, StepSpec, Workflow};
+use protocol::steps::{self, DEFAULT_MAX_ITERATIONS, OnFailure, StepSpec, Workflow};
 use protocol::{KINDS, RunId, RunLocation, StepId, peer};
 use runner::{AgentProfile, Clock, EngineConfig, GRACE, Journal, Overrides, RunOptions, RunSpec};
 use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
 use supervisor::ShimProgram;
-use supervisor::adapter::{Adapter, Pass, ReportRule, Wrapper};
+use supervisor::adapter::{Adapter, EnvPolicy, ReportRule, Wrapper};
 use supervisor::git::{MergeStrategy, WorktreeOptions};
 use tokio::runtime::Handle;
 
-pub use faulty_store::{Answer, FaultyStore};
+pub use faulty_store::{CommitFault, FaultyStore};
 
 use crate::test_env::TestEnv;
 
 impl TestEnv {
     /// Opens the repository's store, and creates it if necessary.
     pub fn open_store(&self) -> AnyStore {
-        wait(open_store(self.repo(), self.backend().address().as_deref()))
+        block_on(open_store(self.repo(), self.backend().address().as_deref()))
     }
 }
 
@@ -43,7 +43,7 @@ pub async fn open_store(repo: &Path, address: Option<&str>) -> AnyStore {
 ///
 /// All such futures share one runtime, and a thread drives it: a connection to a server belongs to the runtime that
 /// made it, and is active between two calls.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     static RUNTIME: LazyLock<Handle> = LazyLock::new(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("there can be a runtime");
@@ -54,7 +54,7 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.block_on(future)
 }
 
-pub fn person() -> Author {
+pub fn test_author() -> Author {
     Author::Person { name: "tester".to_owned(), host: "here".to_owned() }
 }
 
@@ -77,7 +77,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         source: String::new(),
         prompts: steps.into_iter().map(|step| (step, "Do it.".to_owned())).collect(),
         max_attempts,
-        max_iterations: DEFAULT_ITERATIONS,
+        max_iterations: DEFAULT_MAX_ITERATIONS,
         on_failure: OnFailure::Stop,
         gate_state_file: None,
         memory: Default::default(),
@@ -152,7 +152,7 @@ pub fn wrapper(program: &Path) -> AgentProfile {
     AgentProfile {
         adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
         report: ReportRule::Required,
-        pass: Pass::Everything,
+        pass: EnvPolicy::Everything,
         env: Vec::new(),
         timeout: None,
         silence: None,
@@ -174,7 +174,7 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
         kinds: KINDS,
         effects: runner::Effects::new(),
         overrides: Overrides::default(),
-        by_agent: BTreeMap::new(),
+        profiles: BTreeMap::new(),
         roles: BTreeMap::new(),
         slots: 1,
         backoff: Duration::from_millis(1),
@@ -193,7 +193,7 @@ fn outbox_item(action: &Action) -> OutboxItem {
 }
 
 /// A commit of an entry and nothing else.
-pub fn change(run: &RunId, expected: Position, entry: &str) -> Commit {
+pub fn entry_commit(run: &RunId, expected: Position, entry: &str) -> Commit {
     Commit {
         run: run.clone(),
         protocol: "steps".to_owned(),
@@ -221,10 +221,10 @@ pub async fn append(journal: &mut Journal, store: &dyn Store, entry: &Entry) -> 
     let commit = Commit {
         protocol: kind.name.to_owned(),
         parts: parts.collect(),
-        document: (kind.shows_document && store.keeps_documents()).then(|| journal.document().to_json()),
+        document: (kind.shows_document && store.exposes_documents()).then(|| journal.document().to_json()),
         outbox: entry.actions.iter().map(outbox_item).collect(),
         summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
-        ..change(&journal.run, journal.position, &entry.encode())
+        ..entry_commit(&journal.run, journal.position, &entry.encode())
     };
     journal.position = store.commit(commit).await?;
     Ok(())

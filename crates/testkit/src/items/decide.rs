@@ -77,7 +77,7 @@ impl State {
         self.items.iter().filter_map(next).filter(|step| !self.failed.contains(step)).collect()
     }
 
-    pub(super) fn admits(&self, change: &Change) -> bool {
+    pub(super) fn can_apply(&self, change: &Change) -> bool {
         match change {
             Change::Planned(items) => self.items.is_empty() && !items.is_empty(),
             Change::Made(item)
@@ -127,7 +127,7 @@ pub(super) fn decide(state: &State, event: Event<Step, Verdict>) -> Move<Change,
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let mut after = state.clone();
             changes.iter().for_each(|change| after.apply(change));
-            (changes, Next::Requeue(after.startable()))
+            (changes, Next::QueueIdle(after.startable()))
         }
         // The run layer refuses to skip.
         Event::Skipped { .. } => (Vec::new(), Next::Queue(Vec::new())),

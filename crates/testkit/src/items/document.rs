@@ -6,8 +6,8 @@ use protocol::brief::PrivateCopy;
 use protocol::edit::Patch;
 use protocol::entry::{Entry, Evidence, Input};
 use protocol::report::CopyEdit;
-use protocol::run::{Change, Exit, RunStatus};
-use protocol::{Outcome, RunLocation, Stamp, StepId, View};
+use protocol::run::{Change, RunStatus, TurnEffect};
+use protocol::{Outcome, RunLocation, StepId, Timestamp, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,8 +29,8 @@ pub struct PlanDocument {
     /// Where the files are.
     pub directory: String,
     pub status: String,
-    pub created_at: Stamp,
-    pub updated_at: Stamp,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
     pub step: StepDocument,
 }
 
@@ -55,8 +55,8 @@ pub struct ItemDocument {
 pub struct StepDocument {
     pub status: Status,
     pub attempts: u32,
-    pub started_at: Option<Stamp>,
-    pub ended_at: Option<Stamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     pub error: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub enum Status {
 const PLAN: &str = "plan";
 
 impl Document {
-    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
         let plan = PlanDocument {
             request: definition.request.clone(),
             directory: format!("{}/.items/{}", location.repo_dir, location.run),
@@ -221,17 +221,17 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
     parts
 }
 
-fn end(step: &mut StepDocument, exit: Exit, evidence: Option<&Evidence>, at: Stamp) {
+fn end(step: &mut StepDocument, exit: TurnEffect, evidence: Option<&Evidence>, at: Timestamp) {
     step.ended_at = Some(at);
     step.error = evidence.and_then(|evidence| evidence.error.clone());
     step.status = match exit {
-        Exit::Reported => Status::Done,
-        Exit::Exhausted => Status::Failed,
-        Exit::WillRetry { .. }
-        | Exit::Interrupted { .. }
-        | Exit::Stopped
-        | Exit::Released
-        | Exit::Drained => Status::Pending,
+        TurnEffect::Reported => Status::Done,
+        TurnEffect::Exhausted => Status::Failed,
+        TurnEffect::WillRetry { .. }
+        | TurnEffect::Interrupted { .. }
+        | TurnEffect::Stopped
+        | TurnEffect::Released
+        | TurnEffect::Drained => Status::Pending,
     };
 }
 
@@ -243,7 +243,7 @@ fn record_transition(
 ) -> Vec<String> {
     let item = match transition {
         ItemChange::Planned(_) => {
-            let items = evidence.and_then(|evidence| evidence.report.as_ref()?.others.get("items"));
+            let items = evidence.and_then(|evidence| evidence.report.as_ref()?.extra_fields.get("items"));
             let new = planned(items).unwrap_or_default().into_iter();
             document.items =
                 new.map(|(id, name)| (id, ItemDocument { name, ..ItemDocument::default() })).collect();
@@ -276,7 +276,7 @@ fn record_transition(
         }
         ItemChange::Recorded(_) => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
-            item_document.recorded.extend(report.map(|report| Value::Object(report.others.clone())));
+            item_document.recorded.extend(report.map(|report| Value::Object(report.extra_fields.clone())));
         }
         ItemChange::Made(_) => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());

@@ -1,9 +1,9 @@
 //! What the explorer needs to visit every state of `items`: notation and rules.
 
-use protocol::report::{Expected, Report};
+use protocol::report::{Report, ReportIdentity};
 use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, Stamp, StepId, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, Typed};
 use serde_json::{Map, Value, json};
 
 use super::document::Status;
@@ -33,12 +33,12 @@ impl Explored for Items {
             Verdict::Recorded => json!({ "line": 1 }),
             Verdict::Made | Verdict::Approved | Verdict::Rejected => Value::Object(Map::new()),
         };
-        let expected = Expected {
+        let expected = ReportIdentity {
             run_id: RunId::new("explored").expect("BUG: the name is safe"),
             step_id: Self::step_id(step),
             agent: step.agent().to_owned(),
         };
-        let at = Stamp::from_micros(1_750_000_000_000_000);
+        let at = Timestamp::from_micros(1_750_000_000_000_000);
         Report::completed(&expected, at, fields.as_object().cloned().unwrap_or_default())
     }
 
@@ -55,7 +55,7 @@ impl Explored for Items {
         items().into_iter().map(|reopen| Reopen { reopen }).collect()
     }
 
-    fn say_verdict(verdict: &Verdict) -> String {
+    fn describe_verdict(verdict: &Verdict) -> String {
         match verdict {
             Verdict::Planned(_) => "planned",
             Verdict::Made => "made",
@@ -66,7 +66,7 @@ impl Explored for Items {
         .to_owned()
     }
 
-    fn say_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
+    fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
         let mark = match state.status(step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
@@ -75,7 +75,7 @@ impl Explored for Items {
         StepNotation { mark, note: String::new() }
     }
 
-    fn say_change(change: &Change) -> String {
+    fn describe_change(change: &Change) -> String {
         match change {
             Change::Planned(items) => format!("{} items", items.len()),
             Change::Made(item) => format!("{item} made"),
@@ -88,7 +88,7 @@ impl Explored for Items {
         }
     }
 
-    fn compare(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
         let differs = state.steps().into_iter().filter_map(|step| {
             let shown = document.step(&step.id()).map(|step| step.status);
             let active = run.active_turns.get(&step.id()).map(|active| active.status);
@@ -104,7 +104,7 @@ impl Explored for Items {
         differs.collect()
     }
 
-    fn inspect(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
+    fn check_rules(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
         let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let all_recorded = !machine.state.items.is_empty()
             && machine.state.items.values().all(|stage| *stage == Stage::Recorded);

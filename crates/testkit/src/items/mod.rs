@@ -23,7 +23,7 @@ use protocol::report::Report;
 use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::{
     Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
-    RecordError, RequestRefusal, RunLocation, Stamp, StepId, StepKind, View,
+    RecordError, RequestRefusal, RunLocation, StepId, StepKind, Timestamp, View,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -93,8 +93,8 @@ impl Protocol for Items {
         state.apply(change);
     }
 
-    fn admits(_: &Definition, state: &State, change: &Change) -> bool {
-        state.admits(change)
+    fn can_apply(_: &Definition, state: &State, change: &Change) -> bool {
+        state.can_apply(change)
     }
 
     fn steps(_: &Definition, state: &State) -> Vec<Step> {
@@ -130,8 +130,13 @@ impl Protocol for Items {
         DEFAULT_MAX_ATTEMPTS
     }
 
-    fn restrict(_: &Definition, document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
-        step::restrict(document, step, report)
+    fn remove_unauthorized(
+        _: &Definition,
+        document: &Document,
+        step: &Step,
+        report: &mut Report,
+    ) -> Vec<String> {
+        step::remove_unauthorized(document, step, report)
     }
 
     fn parse_report(
@@ -163,7 +168,7 @@ impl Protocol for Items {
         Err(ImportRefusal::Unusable("a run of `items` cannot be made from a document".to_owned()))
     }
 
-    fn open_document(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+    fn open_document(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
         Document::open(definition, location, at)
     }
 

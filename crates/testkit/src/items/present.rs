@@ -2,7 +2,7 @@
 
 use protocol::present::{Line, Present, StatusKind, StepSummary, Tone};
 use protocol::rules::StepStatus;
-use protocol::{Never, RunId, Stamp, StepId};
+use protocol::{Never, RunId, StepId, Timestamp};
 use serde_json::{Value, json};
 
 use super::document::Status;
@@ -10,9 +10,9 @@ use super::{Change, Definition, Document, Items, Reopen, State, Step, Verdict};
 
 impl Present for Items {
     const STEP: (&'static str, &'static str) = ("step", "steps");
-    const STEPS_AT: &'static str = "items";
-    const OPENED_BY: &'static str = "items start";
-    const OPENED_WITH: &'static str = "request";
+    const STEPS_KEY: &'static str = "items";
+    const START_COMMAND: &'static str = "items start";
+    const START_ARGUMENT: &'static str = "request";
     const RETRIES: bool = true;
     const RENAMES: bool = false;
     const ROLES: &'static [&'static str] = &["planner", "maker"];
@@ -35,7 +35,7 @@ impl Present for Items {
         state.status(step) == StepStatus::Succeeded
     }
 
-    fn created_at(document: &Document) -> Stamp {
+    fn created_at(document: &Document) -> Timestamp {
         document.plan.created_at
     }
 

@@ -109,11 +109,11 @@ impl TryFrom<StepId> for Step {
 }
 
 /// Removes what the step may not change in its private copy. A maker describes its item, and the engine keeps the statuses.
-pub(super) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+pub(super) fn remove_unauthorized(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
     let Step::Make(item) = step else { return Vec::new() };
     let rights = Rights::new(["/description"], ["/make", "/approve", "/record"]);
     let known = serde_json::to_value(document.items.get(item)).expect("BUG: a document is plain data");
-    rights.restrict(report, &document.copy_path(item), &known)
+    rights.remove_unauthorized(report, &document.copy_path(item), &known)
 }
 
 pub(super) fn parse_report(
@@ -125,7 +125,7 @@ pub(super) fn parse_report(
     match report.status {
         report::Status::Failed => ParsedReport::Failed(report.logs.last().cloned().unwrap_or_default()),
         report::Status::Completed => match step {
-            Step::Plan => match planned(report.others.get("items")) {
+            Step::Plan => match planned(report.extra_fields.get("items")) {
                 Ok(items) => {
                     ParsedReport::Verdict(Verdict::Planned(items.into_iter().map(|(id, _)| id).collect()))
                 }

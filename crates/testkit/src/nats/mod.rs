@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use store::{AnyStore, Location, MIN_VERSION, NatsSettings, NatsStore, Timeouts};
 
-pub use proxy::{Line, Proxy, deliver};
+pub use proxy::{Connection, Proxy, deliver};
 
 pub use port::Port;
 
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Starts a cluster of three servers, named `n0` to `n2` in this order.
-    pub fn start_three() -> [Self; 3] {
+    pub fn start_cluster() -> [Self; 3] {
         let ports = [(); 3].map(|()| Port::take());
         let address = |port: &Port| format!("127.0.0.1:{}", port.number);
         let routes = ports.each_ref().map(|port| format!("\"nats://{}\"", address(port))).join(", ");
@@ -92,14 +92,14 @@ impl Server {
     }
 
     /// Stops it (SIGSTOP), and waits until it has stopped.
-    pub fn hold(&self) {
+    pub fn suspend(&self) {
         let id = Pid::from_child(&self.child);
         kill_process(id, Signal::STOP).expect("it is our child");
         waitpid(Some(id), WaitOptions::UNTRACED).expect("it is our child");
     }
 
     /// Continues it (SIGCONT).
-    pub fn release(&self) {
+    pub fn resume(&self) {
         kill_process(Pid::from_child(&self.child), Signal::CONT).expect("it is our child");
     }
 

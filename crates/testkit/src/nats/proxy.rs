@@ -38,12 +38,12 @@ struct State {
     /// How many writes to runs and to buckets the proxy refuses itself.
     refusals: u32,
     bucket_refusals: u32,
-    lines: Vec<Line>,
+    lines: Vec<Connection>,
 }
 
 /// One connection of a client.
 #[derive(Debug)]
-pub struct Line {
+pub struct Connection {
     /// The tasks that forward requests and answers.
     forwarders: [JoinHandle<()>; 2],
     /// The connection to the server, and the delayed requests.
@@ -77,7 +77,7 @@ impl Proxy {
                     tokio::spawn(up),
                     tokio::spawn(downstream(Arc::clone(&answers), to_client, Arc::clone(&shared))),
                 ];
-                lock(&shared).lines.push(Line { forwarders, requests, answers });
+                lock(&shared).lines.push(Connection { forwarders, requests, answers });
             }
         });
         Self { address, state, delayed }
@@ -95,22 +95,22 @@ impl Proxy {
     }
 
     /// Delays all requests from now on.
-    pub fn hold(&self) {
+    pub fn delay_requests(&self) {
         self.state().delays = true;
     }
 
     /// Delays the next write to a bucket, and everything after it.
-    pub fn hold_writes(&self) {
+    pub fn delay_from_bucket_write(&self) {
         self.state().delays_from_bucket_write = true;
     }
 
     /// Delays the next request that contains `text`, and everything after it.
-    pub fn hold_at(&self, text: &'static str) {
+    pub fn delay_from(&self, text: &'static str) {
         self.state().delays_from = Some(text);
     }
 
     /// Sends the delayed requests to the server, and stops delaying.
-    pub async fn let_go(&self) {
+    pub async fn forward_delayed(&self) {
         let lines: Vec<_> = {
             let mut state = self.state();
             (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
@@ -125,12 +125,12 @@ impl Proxy {
     }
 
     /// Forwards the next write to a bucket, and drops all answers from then on.
-    pub fn lose_answers_after_write(&self) {
+    pub fn drop_answers_after_bucket_write(&self) {
         self.state().drops_after_bucket_write = true;
     }
 
     /// Forwards the next write to a run, and drops all answers from then on.
-    pub fn lose_answers_after_write_to_run(&self) {
+    pub fn drop_answers_after_run_write(&self) {
         self.state().drops_after_run_write = true;
     }
 
@@ -151,7 +151,7 @@ impl Proxy {
     }
 
     /// Waits until a request is delayed.
-    pub async fn holds_something(&self) {
+    pub async fn wait_until_delayed(&self) {
         loop {
             // Created before the check, so that a notification in between is not lost.
             let delayed = self.delayed.notified();
@@ -166,7 +166,7 @@ impl Proxy {
     }
 
     /// Cuts all connections without telling the server. New connections are forwarded.
-    pub fn cut(&self) -> Vec<Line> {
+    pub fn cut(&self) -> Vec<Connection> {
         let mut state = self.state();
         (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
         (state.drops_after_bucket_write, state.drops_after_run_write, state.drops_answers) =
@@ -289,8 +289,8 @@ async fn downstream(
 }
 
 /// Sends the delayed requests of cut connections to the server. Returns its answer to the write among them.
-pub async fn deliver(lines: Vec<Line>) -> String {
-    for Line { requests, answers: from_server, .. } in lines {
+pub async fn deliver(lines: Vec<Connection>) -> String {
+    for Connection { requests, answers: from_server, .. } in lines {
         let (server, bytes) = &mut *requests.lock().await;
         let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
         let Some(Write { inbox, .. }) = write else { continue };

@@ -23,7 +23,7 @@ impl Disk {
 
     /// Mounts the directory over itself, so that it can be made read-only.
     #[track_caller]
-    pub fn over(root: impl AsRef<Path>) -> Self {
+    pub fn bind_mount(root: impl AsRef<Path>) -> Self {
         let root = root.as_ref().to_owned();
         mount(&["--bind", root.to_str().expect("our paths are UTF-8")], &root);
         Self { root }
@@ -59,7 +59,7 @@ impl Disk {
     }
 
     /// Uses all inodes: a disk may have free space and no inode.
-    pub fn fill_with_names(&self) {
+    pub fn use_all_inodes(&self) {
         let names = self.root.join("names");
         fs::create_dir(&names).expect("there is one left");
         (0..).take_while(|number| File::create(names.join(format!("{number}"))).is_ok()).for_each(drop);

@@ -52,7 +52,7 @@ impl AgentLog {
     }
 
     /// Returns starts and ends in their order, without the pids: `begin a#1.1`, `end a#1.1`.
-    pub fn order(&self) -> Vec<String> {
+    pub fn starts_and_ends(&self) -> Vec<String> {
         let word = |line| match line {
             AgentEvent::Begin { attempt, .. } => Some(format!("begin {attempt}")),
             AgentEvent::End { attempt } => Some(format!("end {attempt}")),
@@ -71,7 +71,7 @@ impl AgentLog {
     }
 
     /// Returns how many attempts of a step ended.
-    pub fn ends_of(&self, step: &str) -> usize {
+    pub fn count_ends(&self, step: &str) -> usize {
         let prefix = format!("{step}#");
         let ended =
             |line: &AgentEvent| matches!(line, AgentEvent::End { attempt } if attempt.starts_with(&prefix));
@@ -81,7 +81,7 @@ impl AgentLog {
     /// Waits until an attempt has started. Returns its pid.
     #[track_caller]
     pub fn wait_for_start(&self, attempt: &str) -> i32 {
-        wait::until(self.directory(), &format!("the start of {attempt}"), || {
+        wait::wait_until(self.directory(), &format!("the start of {attempt}"), || {
             self.lines().into_iter().find_map(|line| match line {
                 AgentEvent::Begin { attempt: started, pid } if started == attempt => Some(pid),
                 AgentEvent::Begin { .. } | AgentEvent::End { .. } | AgentEvent::Grandchild { .. } => None,
@@ -92,7 +92,7 @@ impl AgentLog {
     /// Waits until an attempt has left a process behind. Returns its pid.
     #[track_caller]
     pub fn wait_for_grandchild(&self, attempt: &str) -> i32 {
-        wait::until(self.directory(), &format!("the grandchild of {attempt}"), || {
+        wait::wait_until(self.directory(), &format!("the grandchild of {attempt}"), || {
             self.lines().into_iter().find_map(|line| match line {
                 AgentEvent::Grandchild { attempt: started, pid } if started == attempt => Some(pid),
                 AgentEvent::Begin { .. } | AgentEvent::End { .. } | AgentEvent::Grandchild { .. } => None,
@@ -102,7 +102,7 @@ impl AgentLog {
 
     #[track_caller]
     pub fn wait_for_end(&self, attempt: &str) {
-        wait::until(self.directory(), &format!("the end of {attempt}"), || {
+        wait::wait_until(self.directory(), &format!("the end of {attempt}"), || {
             self.lines().contains(&AgentEvent::End { attempt: attempt.to_owned() }).then_some(())
         });
     }

@@ -196,13 +196,13 @@ impl Running<'_> {
 
     /// Blocks until this is in its messages (stderr).
     #[track_caller]
-    pub fn wait_until_it_says(&self, what: &str) {
+    pub fn wait_for_stderr(&self, what: &str) {
         self.stderr.wait_for(what);
     }
 
     /// Blocks until this is on its terminal or in its data (stdout).
     #[track_caller]
-    pub fn wait_until_it_shows(&self, what: &str) {
+    pub fn wait_for_stdout(&self, what: &str) {
         self.stdout.wait_for(what);
     }
 

@@ -70,7 +70,7 @@ impl TestEnv {
         for directory in [test_env.repo(), &test_env.home(), &test_env.shared_dir()] {
             fs::create_dir_all(directory).expect("a directory can be made");
         }
-        test_env.write_program(test_env.agent(), AGENT);
+        test_env.write_program(test_env.agent_path(), AGENT);
         symlink(&test_env.program, test_env.shared_dir().join("callboard")).expect("a link can be made");
         mkfifo(&test_env.shared_dir().join("never"));
         test_env.git(&["init", "--quiet", "--initial-branch=main"]);
@@ -101,7 +101,7 @@ impl TestEnv {
     }
 
     /// The local directory of the store, with the attempts.
-    pub fn store(&self) -> PathBuf {
+    pub fn store_dir(&self) -> PathBuf {
         self.store.clone()
     }
 
@@ -110,7 +110,7 @@ impl TestEnv {
     }
 
     /// The scripted agent, which accepts the flags of the wrapper contract and ignores them.
-    pub fn agent(&self) -> PathBuf {
+    pub fn agent_path(&self) -> PathBuf {
         self.shared_dir().join("agent.sh")
     }
 
@@ -123,27 +123,27 @@ impl TestEnv {
     }
 
     /// The directory of an attempt, such as `plan` and `1.1`.
-    pub fn attempt(&self, run: &str, step: &str, number: &str) -> PathBuf {
-        self.store().join("attempts").join(run).join(step).join(number)
+    pub fn attempt_dir(&self, run: &str, step: &str, number: &str) -> PathBuf {
+        self.store_dir().join("attempts").join(run).join(step).join(number)
     }
 
-    pub fn view(&self, run: &str) -> PathBuf {
+    pub fn view_path(&self, run: &str) -> PathBuf {
         self.repo.join(".agents/runs").join(run).join("run_state.json")
     }
 
     /// Reads the document from the view.
     #[track_caller]
     pub fn document(&self, run: &str) -> Value {
-        let text = fs::read_to_string(self.view(run)).expect("the view is there");
+        let text = fs::read_to_string(self.view_path(run)).expect("the view is there");
         serde_json::from_str(&text).expect("a view is always whole")
     }
 
     /// Waits until the view satisfies `predicate`.
     #[track_caller]
     pub fn wait_for_view(&self, run: &str, what: &str, predicate: impl Fn(&Value) -> bool) -> Value {
-        let view = self.view(run);
+        let view = self.view_path(run);
         fs::create_dir_all(view.parent().expect("a view lies in a directory")).expect("it can be made");
-        crate::until(view.parent().expect("as above"), what, || {
+        crate::wait_until(view.parent().expect("as above"), what, || {
             let text = fs::read_to_string(&view).ok()?;
             let document = serde_json::from_str(&text).expect("a view is always whole");
             predicate(&document).then_some(document)
@@ -152,7 +152,7 @@ impl TestEnv {
 
     /// Waits until a run's engine, which this test did not start itself, has ended.
     #[track_caller]
-    pub fn wait_for_engine(&self, run: &str) {
+    pub fn wait_for_engine_exit(&self, run: &str) {
         if let Some(engine) = self.engine(run).and_then(crate::ProcessHandle::of) {
             engine.wait();
         }
@@ -171,7 +171,7 @@ impl TestEnv {
             Backend::Nats { .. } => {
                 let run = RunId::new(run).expect("a name");
                 let holder =
-                    harness::wait(self.open_store().engine_holder(&run)).expect("the server answers");
+                    harness::block_on(self.open_store().engine_holder(&run)).expect("the server answers");
                 holder.map(|holder| i32::try_from(holder.pid).expect("a pid is small"))
             }
         }
@@ -207,35 +207,35 @@ impl TestEnv {
     }
 
     /// Writes `wf.yaml` with steps given in YAML: `id: review, needs: [code], loop_back_to: code`.
-    pub fn workflow_of(&self, steps: &[&str]) -> PathBuf {
+    pub fn workflow_yaml(&self, steps: &[&str]) -> PathBuf {
         let steps = steps.iter().map(|step| format!("  - {{agent: coder, prompt: task.md, {step}}}\n"));
         self.write("wf.yaml", &format!("name: trial\nsteps:\n{}", steps.collect::<String>()))
     }
 
     /// Sets the behaviour of the scripted agent, one line per step and attempt; `agent.sh` describes the lines.
-    pub fn plan(&self, lines: &[&str]) {
+    pub fn script_agent(&self, lines: &[&str]) {
         fs::write(self.shared_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
     }
 
     /// Creates a gate for the behaviour `wait NAME`.
-    pub fn gate(&self, name: &str) -> Gate {
+    pub fn barrier(&self, name: &str) -> AgentBarrier {
         let path = self.shared_dir().join(name);
         mkfifo(&path);
-        Gate { path, pipe: None }
+        AgentBarrier { path, pipe: None }
     }
 
     /// Waits for a file that an agent creates in the shared directory. It may still be empty.
     #[track_caller]
-    pub fn wait_for_note(&self, name: &str) {
+    pub fn wait_for_file(&self, name: &str) {
         let path = self.shared_dir().join(name);
-        crate::until(&self.shared_dir(), name, || path.exists().then_some(()));
+        crate::wait_until(&self.shared_dir(), name, || path.exists().then_some(()));
     }
 
     /// Waits for lines that an agent writes to a file in the shared directory with one write. Returns them.
     #[track_caller]
-    pub fn wait_for_text(&self, name: &str) -> String {
+    pub fn wait_for_lines(&self, name: &str) -> String {
         let path = self.shared_dir().join(name);
-        crate::until(&self.shared_dir(), name, || {
+        crate::wait_until(&self.shared_dir(), name, || {
             fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'))
         })
     }
@@ -261,7 +261,7 @@ impl TestEnv {
     }
 
     fn with_agent_and(&self, arguments: &[&str], more: &[&str]) -> Callboard<'_> {
-        let agent = self.agent();
+        let agent = self.agent_path();
         let agent = agent.to_str().expect("our paths are UTF-8");
         self.callboard(&[arguments, &["--wrapper", agent], more].concat())
     }
@@ -277,7 +277,7 @@ impl TestEnv {
     /// Fails if a process of an attempt is alive.
     #[track_caller]
     pub fn expect_no_orphans(&self) {
-        crate::expect_no_orphans(&self.store());
+        crate::expect_no_orphans(&self.store_dir());
     }
 
     #[track_caller]
@@ -309,7 +309,7 @@ impl TestEnv {
             }
         };
         let names = [
-            (self.store(), "[STORE]"),
+            (self.store_dir(), "[STORE]"),
             (self.shared_dir(), "[KIT]"),
             (self.repo.clone(), "[REPO]"),
             (root.to_owned(), "[DIR]"),
@@ -325,7 +325,7 @@ impl Drop for TestEnv {
     /// A failed test may leave agents that wait for ever. They carry the mark of this store, so they can be killed.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for orphan in crate::orphans(&self.store()) {
+            for orphan in crate::orphans(&self.store_dir()) {
                 orphan.kill();
             }
         }
@@ -334,12 +334,12 @@ impl Drop for TestEnv {
 
 /// A named pipe at which scripted agents wait until a test lets them continue. Not a gate of a workflow.
 #[derive(Debug)]
-pub struct Gate {
+pub struct AgentBarrier {
     path: PathBuf,
     pipe: Option<File>,
 }
 
-impl Gate {
+impl AgentBarrier {
     /// Lets all agents pass, now and later.
     pub fn open(&mut self) {
         // Opened for reading and writing so that it does not block, and kept open so that the lines stay in the pipe.

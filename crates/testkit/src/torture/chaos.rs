@@ -126,7 +126,7 @@ impl<'s> Chaos<'s> {
             return false;
         }
         let Some(run) = self.newest_run() else { return false };
-        let mut dirs = attempt_dirs(&self.test_env.store(), &run);
+        let mut dirs = attempt_dirs(&self.test_env.store_dir(), &run);
         self.random.shuffle(&mut dirs);
         for (step, dir) in dirs {
             let kills = self.shim_kills.entry((run.clone(), step)).or_default();
@@ -188,7 +188,7 @@ impl<'s> Chaos<'s> {
 
     /// Returns the newest run that has attempts.
     fn newest_run(&self) -> Option<String> {
-        attempted_runs(&self.test_env.store()).pop()
+        attempted_runs(&self.test_env.store_dir()).pop()
     }
 }
 

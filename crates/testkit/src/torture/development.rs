@@ -25,7 +25,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     test_env.write("file", "content\n");
     test_env.git(&["add", "file"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
-    test_env.plan(&AGENTS);
+    test_env.script_agent(&AGENTS);
     let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mode: &[&str] = if (seed / 4).is_multiple_of(2) { &["--parallel", "2"] } else { &["--in-place"] };
     let start = [&["cycle", "Make it", "--run-id", "trial", "--jobs", "2"], mode].concat();

@@ -22,7 +22,7 @@ const PLAN: [&str; 5] = [
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
     let test_env = TestEnv::new(&torture.program);
-    test_env.plan(&PLAN);
+    test_env.script_agent(&PLAN);
     let tracker = set_up(&test_env);
     let mut trial =
         Trial { chaos: Chaos::new(&test_env, Rng::with_seed(seed), kills), tracker, seed, resumes: 0 };

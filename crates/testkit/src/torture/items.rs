@@ -13,7 +13,7 @@ use runner::{AnswerError, Clock, Journal};
 use super::Tally;
 use super::chaos::{Chaos, server_was_down};
 use super::journal::RunHistory;
-use crate::harness::{open_store, person, spec, wait, worktrees, wrapper};
+use crate::harness::{block_on, open_store, spec, test_author, worktrees, wrapper};
 use crate::items::{Definition, Items};
 use crate::test_env::TestEnv;
 
@@ -28,7 +28,7 @@ const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
 /// `program` is a `callboard` with the protocol `items` and its effect.
 pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) {
     let test_env = TestEnv::new(program);
-    test_env.plan(&[PLAN, "a.make 1 exit 1", EDIT, "* * work 0.02"]);
+    test_env.script_agent(&[PLAN, "a.make 1 exit 1", EDIT, "* * work 0.02"]);
     let run = open(&test_env);
     let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mut resumes = run_to_success(&mut chaos, &test_env, &run, seed);
@@ -69,11 +69,11 @@ fn expect_edits(test_env: &TestEnv, started: &[String], seed: u64) {
 fn open(test_env: &TestEnv) -> RunId {
     let run = RunId::new("trial").expect("BUG: the name is safe");
     let definition = Definition::new("make things");
-    let mut spec = spec(&definition, &run, test_env.repo(), Some(wrapper(&test_env.agent())));
+    let mut spec = spec(&definition, &run, test_env.repo(), Some(wrapper(&test_env.agent_path())));
     spec.options.worktrees = Some(worktrees(test_env, &run));
     let store = test_env.open_store();
     let kind = KindOf::<Items>::STATIC;
-    wait(runner::open(&store, &Clock::system(), kind, person(), spec)).expect("the run is new");
+    block_on(runner::open(&store, &Clock::system(), kind, test_author(), spec)).expect("the run is new");
     run
 }
 
@@ -108,7 +108,7 @@ fn answer_all(test_env: &TestEnv, run: &RunId, done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         // Some time between two answers, as with a person.
         std::thread::sleep(std::time::Duration::from_millis(15));
-        let answered: Result<(), AnswerError> = wait(async {
+        let answered: Result<(), AnswerError> = block_on(async {
             let store = open_store(test_env.repo(), test_env.backend().address().as_deref()).await;
             let Ok(Some(mut journal)) = Journal::load(&store, &clock, KINDS, run).await else {
                 return Ok(());
@@ -136,10 +136,10 @@ fn answer_all(test_env: &TestEnv, run: &RunId, done: &AtomicBool) {
 fn reopen(test_env: &TestEnv, run: &RunId) {
     let store = test_env.open_store();
     let request = Request::Protocol(serde_json::json!({ "reopen": StepId::new("a").expect("BUG: a name") }));
-    wait(async {
+    block_on(async {
         let journal = Journal::load(&store, &Clock::system(), KINDS, run).await.expect("it can be loaded");
         let mut journal = journal.expect("it was opened");
-        let reopened = runner::request(&mut journal, person(), request, None).await;
+        let reopened = runner::request(&mut journal, test_author(), request, None).await;
         reopened.expect("a finished run can be reopened");
     });
 }

@@ -42,7 +42,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     test_env.git(&["add", "file"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
     fs::write(test_env.shared_dir().join("team.sh"), AGENTS).expect("the shared is writable");
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let start = ["team", "Build it", "--run-id", "trial", "--jobs", "2"];
     let resumes = run_to_success(&mut chaos, &test_env, &start, seed);

@@ -1,6 +1,6 @@
 //! `items`, explored: steps that appear, people, effects and a request of its own.
 
-use explorer::{Exploration, Limits, Model, Slots, WalkStats, Walks};
+use explorer::{Exploration, Limits, Model, Slots, WalkParams, WalkStats};
 use testkit::items::{Definition, Items};
 
 fn model(slots: Slots) -> Model<Items> {
@@ -25,7 +25,7 @@ fn every_state_of_items_keeps_the_rules() {
 
 #[test]
 fn long_walks_of_items_keep_the_rules_and_end() {
-    let walks = Walks { seed: 7, count: 30, requests: 6, writes: 0, longest: 2_000 };
+    let walks = WalkParams { seed: 7, count: 30, requests: 6, writes: 0, longest: 2_000 };
     let walked: WalkStats = model(Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 3 && walked.failed > 3, "the walks should end in different ways: {walked:?}");
 }

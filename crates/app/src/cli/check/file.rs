@@ -154,10 +154,10 @@ enum ValidContent {
 }
 
 /// The content, if there are no errors, and all findings.
-type Findings = (Option<ValidContent>, Vec<Finding>);
+type ViolationCollector = (Option<ValidContent>, Vec<Finding>);
 
-fn check_workflow(repo: &Path, file: &Path, source: &str) -> Findings {
-    let workflow::Read { whole: workflow, problems, warnings } =
+fn check_workflow(repo: &Path, file: &Path, source: &str) -> ViolationCollector {
+    let workflow::Read { workflow, problems, warnings } =
         workflow::read(repo, file, source, &KnownChecks::of(repo));
     let errors = problems.into_iter().map(|problem| Finding::from_problem(Severity::Error, problem));
     let warnings = warnings.into_iter().map(|warning| Finding::from_problem(Severity::Warning, warning));
@@ -173,7 +173,7 @@ struct RuleCheck {
     content: Option<ValidContent>,
 }
 
-fn check_json(source: &str, rules: impl FnOnce(Value) -> RuleCheck) -> Findings {
+fn check_json(source: &str, rules: impl FnOnce(Value) -> RuleCheck) -> ViolationCollector {
     let value: Value = match serde_json::from_str(source) {
         Ok(value) => value,
         Err(error) => return (None, vec![broken_json(source, &error)]),

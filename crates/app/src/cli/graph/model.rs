@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::present::{LoopBack, StatusKind, StepOutline};
 use protocol::steps::Workflow;
-use protocol::{Machine, Stamp};
+use protocol::{Machine, Timestamp};
 use serde::Serialize;
 
 use crate::cli::step_status;
@@ -97,7 +97,7 @@ impl Graph {
     }
 
     /// The steps of a run at the time `now`.
-    pub(super) fn of_run(run: Run, title: &str, machine: &dyn Machine, now: Stamp) -> Self {
+    pub(super) fn of_run(run: Run, title: &str, machine: &dyn Machine, now: Timestamp) -> Self {
         let steps = machine.steps().into_iter().map(|step| {
             let summary = machine.step_summary(&step);
             let loop_back = machine.loop_back(&step);

@@ -41,11 +41,11 @@ impl Bucket {
     /// Reads the bucket at a server's address; `None` for the path of a file or a directory.
     pub(super) async fn read(workspace: &Workspace, source: &Path) -> Result<Option<Self>, Failure> {
         let Some(address) = source.to_str().filter(|text| text.contains("://")) else { return Ok(None) };
-        let settings = workspace.config.settings_for(address);
+        let settings = workspace.config.nats_settings_for(address);
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = KvBucket::find(&settings, output::store_waiting).await?.ok_or_else(|| {
+        let bucket = KvBucket::find(&settings, output::print_nats_notice).await?.ok_or_else(|| {
             Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
                 "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
             )

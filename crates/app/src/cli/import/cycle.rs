@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::cycle::{
-    Cycle, DEFAULT_MAX_ITERATIONS, DIRECTORY, Definition, FOUND_FILES, Rebuilt, Role, rebuild, times,
+    Cycle, DEFAULT_MAX_ITERATIONS, DIRECTORY, Definition, PROGRESS_FILES_KEY, Rebuilt, Role, rebuild, times,
 };
 use protocol::run::{Request, RunStatus};
 use protocol::{Kind as _, KindOf, Outcome, RunLocation, StepId, Turn};
@@ -33,7 +33,7 @@ pub(crate) fn read_master_file(file: &Path) -> Option<Value> {
 pub(super) fn correct_shifted_times(document: &mut Value) {
     match document {
         Value::String(text) => {
-            if let Some(corrected) = times::unshift(text) {
+            if let Some(corrected) = times::correct_shifted_time(text) {
                 *text = corrected;
             }
         }
@@ -78,10 +78,10 @@ pub(crate) async fn import(
     let kind = KindOf::<Cycle>::STATIC;
     definition::exclude_views(&workspace.repo, kind.info())?;
     let spec = RunSpec::new(definition.title(), &definition, options);
-    document.as_object_mut().map(|fields| fields.shift_remove(FOUND_FILES));
+    document.as_object_mut().map(|fields| fields.shift_remove(PROGRESS_FILES_KEY));
     let files = read_files(&file.with_extension("progress"));
     if !files.is_empty() {
-        document[FOUND_FILES] = serde_json::json!(files);
+        document[PROGRESS_FILES_KEY] = serde_json::json!(files);
     }
     let request = (document["status"] == "paused").then_some(Request::Pause);
     let turns = turns(&document);
@@ -89,7 +89,7 @@ pub(crate) async fn import(
     let store = workspace.store().await?;
     let imported = runner::import_document(
         Some(&store),
-        &workspace::person(),
+        &workspace::person_author(),
         workspace.clock.now(),
         kind,
         spec,

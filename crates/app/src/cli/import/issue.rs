@@ -74,7 +74,7 @@ pub(super) fn run(
         let store = workspace.store().await?;
         definition::exclude_views(&workspace.repo, KindOf::<Issue>::STATIC.info())?;
         let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
-        let (by, now) = (workspace::person(), workspace.clock.now());
+        let (by, now) = (workspace::person_author(), workspace.clock.now());
         let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
         imported.await.map_err(|error| import_failure(&error, &run, file))
     })?;

@@ -7,7 +7,7 @@ use protocol::entry::{Entry, Input, RecoverySource};
 use protocol::peer::migrate::{MigratedCycle, OldCycles, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, WholeSecond};
 use protocol::run::RunStatus;
-use protocol::{KindOf, Revision, RunId, RunLocation, Stamp, Typed};
+use protocol::{KindOf, Revision, RunId, RunLocation, Timestamp, Typed};
 use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
 use store::AnyStore;
 
@@ -74,7 +74,7 @@ struct Import<'a> {
     old: &'a OldCycles,
     bucket: Option<&'a Bucket>,
     from: String,
-    now: Stamp,
+    now: Timestamp,
     write: bool,
 }
 
@@ -108,11 +108,11 @@ impl Import<'_> {
     async fn import(&self, run: &RunId, migrated: &MigratedCycle) -> Result<CycleResult, Failure> {
         let (store, result) =
             if self.write { (self.store, ImportResult::Imported) } else { (None, ImportResult::New) };
-        let by = workspace::person();
+        let by = workspace::person_author();
         let from = Migration {
             from: self.from.clone(),
             document: migrated.document.to_value(),
-            over: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
+            replaces: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
         };
         let spec = self.spec(run, &migrated.document)?;
         let error = match runner::migrate(store, &by, self.now, KindOf::<Peer>::STATIC, spec, from).await {

@@ -6,10 +6,11 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use protocol::brief::Memory;
-use protocol::report::{self, Expected};
+use protocol::report::{self, ReportIdentity};
 use protocol::run::RunStatus;
 use protocol::steps::{
-    Completed, DEFAULT_ITERATIONS, Definition, OnFailure, Reports, Status, Steps, complete, load, salvage,
+    DEFAULT_MAX_ITERATIONS, Definition, FilledDocument, OnFailure, Reports, Status, Steps, fill_missing,
+    load, salvage,
 };
 use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation, StepId};
 use runner::{RunOptions, RunSpec, ViewImport};
@@ -21,8 +22,8 @@ use crate::control::views;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::definition::{self, Approvals, Limits};
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::definition::{self, Approvals, DefinitionOptions};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{self, Workspace};
 
 const VIEW: &str = "run_state.json";
@@ -67,9 +68,9 @@ pub(super) fn run(
         Some(workflow) => workflow.clone(),
         None => search_workflow(&workspace.repo, &salvaged)?,
     };
-    let limits = Limits {
+    let limits = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
-        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
@@ -79,15 +80,15 @@ pub(super) fn run(
     let definition = definition::read(workspace, &workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();
     let worktrees =
-        worktrees.then(|| worktrees::options(workspace, &run, TreesWanted::default())).transpose()?;
+        worktrees.then(|| worktrees::options(workspace, &run, WorktreeRequest::default())).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
     // Reports contain the run id of the file. If that id is invalid, no report is valid, and `--as` has named the run.
     let reports =
         run_id(view, &salvaged).map(|old| read_reports(view, &old, &definition)).unwrap_or_default();
-    let Completed { document, lost, from_reports } =
-        complete(&definition, &location, now, salvaged, &reports);
+    let FilledDocument { document, lost, from_reports } =
+        fill_missing(&definition, &location, now, salvaged, &reports);
     let options = RunOptions {
         location,
         workdir: workspace.repo.clone(),
@@ -107,7 +108,7 @@ pub(super) fn run(
     let import = ViewImport { path: view.display().to_string(), document, turns, request: None };
     let (status, set_aside) = block_on(async {
         let store = if dry_run { None } else { Some(workspace.store().await?) };
-        let by = workspace::person();
+        let by = workspace::person_author();
         let imported = runner::import_document(store.as_ref(), &by, now, kind, spec, import).await;
         let status = imported.map_err(|error| import_failure(&error, &run, view))?;
         let set_aside = match &store {
@@ -159,7 +160,7 @@ fn read_reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
     let read = |step: &StepId| {
         let path = directory.join(format!("{run}__{step}.json"));
         let agent = definition.step(step).agent.clone();
-        let expected = Expected { run_id: run.clone(), step_id: step.clone(), agent };
+        let expected = ReportIdentity { run_id: run.clone(), step_id: step.clone(), agent };
         let report = report::parse(&fs::read(&path).ok()?, &expected).ok()?;
         Some((step.clone(), (path.to_str()?.to_owned(), report)))
     };
@@ -208,7 +209,7 @@ fn workflow_files(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns whether the workflow has the name of the run, and every step that the file still has.
 fn matches_run(file: &Path, salvaged: &Value) -> bool {
-    let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::examine(&text).workflow) else {
+    let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::analyze(&text).workflow) else {
         return false;
     };
     let steps: BTreeSet<_> = workflow.steps.iter().map(|step| step.id.as_str()).collect();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Input, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::team::{Definition, Limits, ModeChoice, Salvaged, Store, Survey, Team};
+use protocol::team::{CoordinationFiles, Definition, ImportPreview, Limits, ModeChoice, Salvaged, Team};
 use protocol::{Kind as _, KindOf, Revision, RunId, RunLocation, StepId, View};
 use runner::{DocumentImportError, Journal, RunAtRevision, RunOptions, RunSpec, Summary, ViewImport};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use crate::control::views;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{self, Workspace, definition, prompts, view_paths};
 
 /// The usual name of a store's directory.
@@ -34,7 +34,7 @@ const BRANCHES: &str = "branches";
 pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
     if !path.is_dir() {
         let is_file = |name: &&str| path.ends_with(name);
-        let name = Store::names().find(is_file);
+        let name = CoordinationFiles::names().find(is_file);
         return Ok(name
             .and_then(|name| path.ancestors().nth(Path::new(name).components().count()))
             .map(or_current_dir));
@@ -65,7 +65,7 @@ fn or_current_dir(path: &Path) -> PathBuf {
 }
 
 fn is_store(directory: &Path) -> bool {
-    Store::names().any(|name| directory.join(name).is_file())
+    CoordinationFiles::names().any(|name| directory.join(name).is_file())
 }
 
 /// Collects the stores below a directory. Hidden directories and links are left out.
@@ -89,7 +89,7 @@ struct Import<'a> {
     directory: &'a Path,
     run: RunId,
     document: Value,
-    survey: Survey,
+    survey: ImportPreview,
     notes: Vec<String>,
     lost: Vec<String>,
 }
@@ -111,7 +111,7 @@ pub(super) fn run(
     as_json: bool,
 ) -> Result<Exit, Failure> {
     let Salvaged { store, notes, lost } = read(directory)?;
-    let survey = store.survey();
+    let survey = store.preview_import();
     let document = serde_json::to_value(&store).expect("BUG: a store is plain data");
     let run = name.map_or_else(|| run_name(&survey, &document), Ok)?;
     let import = Import { workspace, directory, run, document, survey, notes, lost };
@@ -122,7 +122,7 @@ pub(super) fn run(
 
 fn read(directory: &Path) -> Result<Salvaged, Failure> {
     let mut texts = BTreeMap::new();
-    for name in Store::names() {
+    for name in CoordinationFiles::names() {
         let path = directory.join(name);
         match fs::read(&path) {
             Ok(bytes) => {
@@ -135,7 +135,7 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
             }
         }
     }
-    let salvaged = Store::read(&texts);
+    let salvaged = CoordinationFiles::read(&texts);
     if salvaged.store.files.is_empty() {
         let mut failure = Failure::usage(format!("nothing of `{}` can be read", directory.display()));
         failure.causes = salvaged.lost;
@@ -145,7 +145,7 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
 }
 
 /// Returns the name of the run: the session of the store, or a digest of its content.
-fn run_name(survey: &Survey, document: &Value) -> Result<RunId, Failure> {
+fn run_name(survey: &ImportPreview, document: &Value) -> Result<RunId, Failure> {
     let session = survey.session_id.as_deref();
     // It must also be a valid step id, because run and step together name a report file.
     if let Some(run) = session.and_then(|id| StepId::new(id).and_then(RunId::new).ok()) {
@@ -185,7 +185,7 @@ impl Import<'_> {
         }
         let spec = self.spec()?;
         if let Some(store) = store.as_ref().filter(|_| !dry_run) {
-            view_paths::make_room(workspace, store, kind, &spec, true).await?;
+            view_paths::free_view_paths(workspace, store, kind, &spec, true).await?;
             definition::exclude_views(&workspace.repo, kind.info())?;
         }
         let view_import = ViewImport {
@@ -197,7 +197,7 @@ impl Import<'_> {
         let target = store.as_ref().filter(|_| !dry_run);
         let status = runner::import_document(
             target,
-            &workspace::person(),
+            &workspace::person_author(),
             workspace.clock.now(),
             kind,
             spec,
@@ -222,7 +222,7 @@ impl Import<'_> {
                     .while_doing(format_args!("cannot read the branch `{branch}`"))
             })?;
             if let Some(changes) = changes.filter(|changes| !changes.commits.is_empty()) {
-                branches.insert(branch.clone(), changes.facts());
+                branches.insert(branch.clone(), changes.to_json());
             }
         }
         if !branches.is_empty() {
@@ -280,7 +280,7 @@ impl Import<'_> {
             timeout: None,
             prompts: prompts::read(&workspace.repo, KindOf::<Team>::STATIC.info())?,
         };
-        let wanted = TreesWanted { rename_flag: Some("--as"), ..TreesWanted::default() };
+        let wanted = WorktreeRequest { rename_flag: Some("--as"), ..WorktreeRequest::default() };
         let worktrees = worktrees::options(workspace, &self.run, wanted)?;
         let options = RunOptions {
             location: RunLocation {

@@ -12,7 +12,7 @@ use super::{Arguments, require_profiles};
 use crate::cli::resume;
 use crate::control;
 use crate::control::ControlRequest;
-use crate::cycles::{self, Continuable, Draft};
+use crate::cycles::{self, Draft, IncompleteCycle};
 use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -46,7 +46,9 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         require_profiles(&engine_config, &draft)?;
         definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
         // `None` if another client has taken the number: then the search starts again.
-        let opened = cycles::open_as(&store, &workspace.clock, workspace::person(), &draft, number).await?;
+        let opened =
+            cycles::open_with_number(&store, &workspace.clock, workspace::person_author(), &draft, number)
+                .await?;
         if let Some(cycle) = opened {
             return arguments.drive(workspace, &store, engine_config, &cycle, &draft).await;
         }
@@ -77,7 +79,7 @@ fn nothing_incomplete(scope: Option<&Scope>) -> Failure {
 
 impl Arguments {
     /// Fails if a rehearsal would be continued with real agents, which would build on invented results, or the reverse.
-    fn check_rehearsal(&self, found: &Continuable) -> Result<(), Failure> {
+    fn check_rehearsal(&self, found: &IncompleteCycle) -> Result<(), Failure> {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
         let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -103,10 +105,10 @@ impl Arguments {
     fn next_draft(
         &self,
         workspace: &Workspace,
-        found: Continuable,
+        found: IncompleteCycle,
         continued: Continued,
     ) -> Result<Draft, Failure> {
-        let Continuable { cycle, definition, options, .. } = found;
+        let IncompleteCycle { cycle, definition, options, .. } = found;
         let mut env = options.env;
         env.extend(self.profiles.env.iter().cloned());
         let mut roles = options.roles;
@@ -137,7 +139,7 @@ impl Arguments {
         self,
         workspace: &Workspace,
         store: &AnyStore,
-        found: &Continuable,
+        found: &IncompleteCycle,
     ) -> Result<Exit, Failure> {
         let Definition { instruction, continues, .. } = &found.definition;
         self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));

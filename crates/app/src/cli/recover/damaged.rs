@@ -123,7 +123,7 @@ fn salvage_all(
         let kind = runner::salvaged_kind(workspace.kinds, salvage, &found).map_err(|error| failed(&error))?;
         // If no protocol can read the run, any of them reports what is damaged.
         let kind = kind.unwrap_or(workspace.kinds.0[0]);
-        let (by, now) = (workspace::person(), workspace.clock.now());
+        let (by, now) = (workspace::person_author(), workspace.clock.now());
         let result = runner::salvage(kind, salvage, &found, target, except, &by, now);
         salvaged.extend(result.map_err(|error| failed(&error))?);
     }

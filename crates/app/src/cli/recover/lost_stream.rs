@@ -10,7 +10,7 @@ use serde_json::Value;
 use store::{BLOB_STREAM, KvBucket, KvEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
-use crate::output::{count, store_waiting};
+use crate::output::{count, print_nats_notice};
 use crate::workspace::Workspace;
 
 /// Returns the failure with the loss of each run, and the ways to restore it.
@@ -24,7 +24,7 @@ pub(super) async fn failure(
     let mut failure =
         Failure::new(Exit::Store, Unavailable::NoStream { server, stream }).code(Code::NoStream);
     let missing_blobs =
-        if is_blob_stream { NatsStore::missing_blobs(settings, store_waiting).await } else { Ok(None) };
+        if is_blob_stream { NatsStore::missing_blobs(settings, print_nats_notice).await } else { Ok(None) };
     let documents = read_documents(settings).await;
     match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(describe_lost_blobs(&runs, &documents)),
@@ -136,7 +136,7 @@ struct Document {
 }
 
 async fn read_documents(settings: &NatsSettings) -> Vec<Document> {
-    let entries = match KvBucket::find(settings, store_waiting).await {
+    let entries = match KvBucket::find(settings, print_nats_notice).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };

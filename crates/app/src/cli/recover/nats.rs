@@ -5,7 +5,7 @@
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
 use super::report::RecoveryReport;
-use super::{Arguments, foreign_messages, lost_stream, verify};
+use super::{Arguments, lost_stream, unknown_messages, verify};
 use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::workspace::Workspace;
@@ -13,15 +13,16 @@ use crate::workspace::Workspace;
 /// Recovers what can be recovered, verifies every run and writes missing views.
 pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Result<Exit, Failure> {
     let settings = workspace.nats.as_deref().expect("BUG: the store is not on NATS");
-    let store = match AnyStore::connect(settings.clone(), &workspace.location, output::store_waiting).await {
-        Err(Unavailable::NoStream { server, stream }) => {
-            return Err(lost_stream::failure(workspace, settings, server, stream).await);
-        }
-        store => store?,
-    };
+    let store =
+        match AnyStore::connect(settings.clone(), &workspace.location, output::print_nats_notice).await {
+            Err(Unavailable::NoStream { server, stream }) => {
+                return Err(lost_stream::failure(workspace, settings, server, stream).await);
+            }
+            store => store?,
+        };
     let mut report = RecoveryReport::new(workspace, arguments);
     if let Backend::Nats(nats, _) = store.backend() {
-        foreign_messages::set_aside(nats, arguments.dry_run, &mut report).await?;
+        unknown_messages::set_aside(nats, arguments.dry_run, &mut report).await?;
     }
     let deleted = store.warnings().await?.iter().filter_map(|warning| match warning {
         NatsWarning::StreamDeleted { stream } => Some(format!("the stream `{stream}` was deleted")),

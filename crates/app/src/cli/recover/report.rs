@@ -7,7 +7,7 @@ use protocol::peer::CycleId;
 use protocol::run::RunStatus;
 use runner::{Journal, SalvageOutcome, Salvaged};
 use serde::{Serialize, Serializer};
-use store::RunRow;
+use store::RunListing;
 
 use super::Arguments;
 use crate::failure::Exit;
@@ -90,7 +90,7 @@ impl RunRecovery {
         }
     }
 
-    pub(super) fn of_another_protocol(row: &RunRow) -> Self {
+    pub(super) fn of_another_protocol(row: &RunListing) -> Self {
         let why = Some(match row.protocol.as_str() {
             "" => "its protocol cannot be read".to_owned(),
             protocol => format!("this version of callboard has no protocol `{protocol}`"),
@@ -109,7 +109,7 @@ impl RunRecovery {
             SalvageOutcome::Whole { revision, status } => {
                 Self { revision: Some(revision.0), status: Some(*status), ..named }
             }
-            SalvageOutcome::Cut { revision, status, newest, beyond, why } => Self {
+            SalvageOutcome::Truncated { revision, status, newest, later_entries: beyond, why } => Self {
                 outcome: "cut",
                 revision: Some(revision.0),
                 newest: Some(newest.0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use protocol::steps::{DEFAULT_ITERATIONS, Steps};
+use protocol::steps::{DEFAULT_MAX_ITERATIONS, Steps};
 use protocol::{KindOf, Protocol as _, RunId, RunLocation, StepId, Turn};
 use runner::{Overrides, RunOptions, RunSpec, ViewImport};
 use serde_json::Value;
@@ -18,8 +18,8 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::workspace::definition;
-use crate::workspace::definition::{Approvals, Limits};
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::definition::{Approvals, DefinitionOptions};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{self, Workspace};
 
 /// The flags for `--from-view`: the view, and what it does not contain.
@@ -55,9 +55,9 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     })?;
     let flags = &arguments.view;
     let workflow = flags.workflow.as_deref().expect("BUG: clap requires it");
-    let limits = Limits {
+    let limits = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
-        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_ITERATIONS),
+        max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: flags.on_failure.into(),
         approvals: Approvals::Asked,
         gate_state_file: None,
@@ -67,7 +67,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();
     // Its branch has the work of the steps that are done.
-    let wanted = TreesWanted { continue_branch: true, ..TreesWanted::default() };
+    let wanted = WorktreeRequest { continue_branch: true, ..WorktreeRequest::default() };
     let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let options = RunOptions {
@@ -88,7 +88,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     let now = workspace.clock.now();
     let status = block_on(async {
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
-        let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
+        let (by, kind) = (workspace::person_author(), KindOf::<Steps>::STATIC);
         let status = runner::import_document(store.as_ref(), &by, now, kind, spec, import);
         status.await.map_err(|error| {
             Failure::from_document_import(&error, &run, view)

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Returns whether the run does not count the attempt as running any more. Returns `false` if the store cannot be read:
 /// the report is in the attempt's directory, and the engine decides.
 pub(super) async fn is_abandoned(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> bool {
-    if !Location::is_of_shared(local_dir) {
+    if !Location::is_local_dir(local_dir) {
         return false;
     }
     let is_live = tokio::time::timeout(TIMEOUT, is_live(local_dir, run, attempt)).await;

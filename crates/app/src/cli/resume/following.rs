@@ -45,7 +45,7 @@ pub(super) async fn follow(
     ));
     let handle = RunHandle { workspace: workspace.clone(), store: store.clone(), run: run.clone() };
     let progress = Progress::new(workspace, run, arguments.engine.json);
-    if let Some(exit) = Watcher::at(&handle, progress).await?.until_free().await? {
+    if let Some(exit) = Watcher::at(&handle, progress).await?.until_no_engine().await? {
         return Ok(Some(exit));
     }
     let status = workspace.load(store, run).await?.state.run.status;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use protocol::steps::{Definition, DefinitionSource, Reports, Status, Steps, complete};
+use protocol::steps::{Definition, DefinitionSource, Reports, Status, Steps, fill_missing};
 use protocol::{KindOf, RunId, RunLocation, StepId, Turn};
 use runner::{RunAtRevision, RunOptions, RunSpec, ViewImport};
 use serde_json::{Map, Value, json};
@@ -43,7 +43,7 @@ pub(super) async fn continue_in_new_run(
         steps.retain(|id, _| StepId::new(id).is_ok_and(|id| definition.has_step(&id)));
     }
     let now = workspace.clock.now();
-    let document = complete(&definition, &location, now, document, &Reports::new()).document;
+    let document = fill_missing(&definition, &location, now, document, &Reports::new()).document;
     refuse_unfinished_needs(&definition, &document, step).map_err(with_action)?;
     diff::print(
         &difference::between(
@@ -57,7 +57,7 @@ pub(super) async fn continue_in_new_run(
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let path = format!("run {old}, revision {}", run_at.revision);
     let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
-    let (by, kind) = (workspace::person(), KindOf::<Steps>::STATIC);
+    let (by, kind) = (workspace::person_author(), KindOf::<Steps>::STATIC);
     let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;
     imported
         .map_err(|error| with_action(Failure::from_document_import(&error, &run, old.as_str().as_ref())))?;

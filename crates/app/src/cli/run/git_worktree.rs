@@ -8,7 +8,7 @@ use supervisor::git::{self, WorktreeOptions};
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 use crate::workspace::definition;
-use crate::workspace::worktrees::{self, TreesWanted};
+use crate::workspace::worktrees::{self, WorktreeRequest};
 
 /// Where worktrees are, relative to the repository.
 const ROOT: &str = ".agents/worktrees";
@@ -64,8 +64,12 @@ impl GitWorktree {
             })
         });
         let checkout = root.join(branch.replace('/', "__"));
-        let wanted =
-            TreesWanted { no_merge: true, integration: Some(branch), rename_flag, ..TreesWanted::default() };
+        let wanted = WorktreeRequest {
+            no_merge: true,
+            integration: Some(branch),
+            rename_flag,
+            ..WorktreeRequest::default()
+        };
         let mut options = worktrees::options(workspace, run, wanted)?;
         if let Some(start) = start.transpose()? {
             options.start = start;

@@ -91,7 +91,7 @@ async fn newest_run(
 ) -> Result<RunId, Failure> {
     let (name, repo_dir) = (&definition.workflow().name, workspace.repo_dir()?);
     let rows = store.runs().await?;
-    let is_of_workflow = |row: &&store::RunRow| {
+    let is_of_workflow = |row: &&store::RunListing| {
         let summary = workspace::summary(row);
         row.protocol == Steps::NAME
             && summary.is_some_and(|summary| summary.title == *name && summary.repo_dir == repo_dir)
@@ -112,7 +112,7 @@ async fn newest_run(
 }
 
 /// Returns the name of the newest directory in `.agents/runs` that has a state file and is not a run of the store.
-fn external_run(repo: &Path, rows: &[store::RunRow]) -> Option<String> {
+fn external_run(repo: &Path, rows: &[store::RunListing]) -> Option<String> {
     let entries = std::fs::read_dir(repo.join(".agents/runs")).ok()?.flatten();
     let written = entries.filter_map(|entry| {
         let written = entry.path().join("run_state.json").metadata().ok()?.modified().ok()?;

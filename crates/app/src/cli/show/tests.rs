@@ -5,7 +5,7 @@ use protocol::{AttemptId, Turn};
 
 use super::*;
 
-fn stamp(time: &str) -> Stamp {
+fn stamp(time: &str) -> Timestamp {
     format!("2026-11-15T{time}Z").parse().unwrap()
 }
 

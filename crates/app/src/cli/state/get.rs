@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let key = key.get()?;
     let workspace = Workspace::find(&location, Flags::default())?;
     let work = async {
-        let store = workspace.store_with(&key).await?;
+        let store = workspace.store_for_run(&key).await?;
         let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
         let DocumentAt { document, revision } =
@@ -78,7 +78,7 @@ async fn find(
     store: &AnyStore,
     key: &str,
 ) -> Result<(RunId, StoredDocument), Failure> {
-    if let Ok(run) = workspace::name_of_run(key)
+    if let Ok(run) = workspace::parse_run_name(key)
         && let Some(stored) = store.document(&run).await?
     {
         return Ok((run, stored));

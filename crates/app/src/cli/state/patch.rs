@@ -69,7 +69,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let from = attempt_of(&handle)?;
         let run = &handle.run;
         let mut journal = handle.workspace.load(&handle.store, run).await?;
-        let edited = runner::edit(&mut journal, workspace::person(), from, expect, &patch).await;
+        let edited = runner::edit(&mut journal, workspace::person_author(), from, expect, &patch).await;
         let Edited { sequence, revision, written } = edited.map_err(|error| {
             Failure::from(error)
                 .while_doing(format_args!("cannot change the document of run `{run}`"))

@@ -1,7 +1,7 @@
 //! The writes to a document, one after the other.
 
 use protocol::entry::{Author, BadEntry, Entry, Input};
-use protocol::{Revision, RunId, Stamp};
+use protocol::{Revision, RunId, Timestamp};
 use runner::RunAtRevision;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) struct Write {
     /// `None` if the document has no sequence.
     pub(super) sequence: Option<u64>,
     pub(super) revision: Revision,
-    pub(super) at: Stamp,
+    pub(super) at: Timestamp,
     /// The phase and the event of the newest entry in the document's own history; null if there is none.
     pub(super) phase: Value,
     pub(super) event: Value,

@@ -98,7 +98,7 @@ pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool
     for (run, RunningEngine { pid, .. }) in locks.engines.iter().filter(|(_, engine)| engine.stopped) {
         findings.push(
             Finding::problem(CHECK, format!("the engine of run `{run}`, process {pid}, is stopped"))
-                .code(Code::Held)
+                .code(Code::EngineLockHeld)
                 .detail(format!(
                     "continue it, or run `kill -9 {pid}` and `callboard resume {run}{}`",
                     context.flags

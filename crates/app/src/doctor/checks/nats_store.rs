@@ -23,7 +23,7 @@ pub(super) async fn check(
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
     };
     let connected = async {
-        let store = AnyStore::connect(settings.clone(), embedded, output::store_waiting).await?;
+        let store = AnyStore::connect(settings.clone(), embedded, output::print_nats_notice).await?;
         let warnings = store.warnings().await?.to_vec();
         let is_new = match store.backend() {
             Backend::Nats(nats, _) => nats.is_new().await?,
@@ -60,7 +60,7 @@ pub(super) async fn check(
 /// started with another data directory.
 pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Runs) -> Option<Finding> {
     let server = context.nats.as_ref()?.server();
-    let former = store.local_dir().of_former_shared(&server)?;
+    let former = store.local_dir().former_local_dir(&server)?;
     let former = shell_word(&former);
     let finding = match runs.all.is_empty() {
         true => Finding::problem(

@@ -89,8 +89,10 @@ fn orphans_of_this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> 
 
 /// Lists the pids of the processes and of their descendants, each once.
 fn pids(processes: &[MarkedProcess]) -> String {
-    let mut pids: Vec<_> =
-        processes.iter().flat_map(|process| process.below.iter().copied().chain([process.pid])).collect();
+    let mut pids: Vec<_> = processes
+        .iter()
+        .flat_map(|process| process.unmarked_descendants.iter().copied().chain([process.pid]))
+        .collect();
     pids.sort_unstable();
     pids.dedup();
     pids.iter().map(i32::to_string).collect::<Vec<_>>().join(" ")

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::run::RunStatus;
-use protocol::{AttemptId, RunId, Stamp};
+use protocol::{AttemptId, RunId, Timestamp};
 use runner::{Clock, Journal, Summary};
-use store::{AnyStore, Location, RunRow};
+use store::{AnyStore, Location, RunListing};
 use supervisor::{AttemptDir, ClaimError, ShimStatus};
 
 use super::locks::{Locks, RunningEngine};
@@ -33,7 +33,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 /// The runs of the store.
 #[derive(Debug)]
 pub(super) struct Runs {
-    pub(super) all: Vec<RunRow>,
+    pub(super) all: Vec<RunListing>,
     pub(super) unfinished: Vec<Unfinished>,
 }
 
@@ -248,7 +248,7 @@ fn on_resume(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> 
 }
 
 /// Reports a clock that is behind a run. The time of a run never goes backwards, so it stands still then.
-fn clock(now: Stamp, runs: &Runs) -> Option<Finding> {
+fn clock(now: Timestamp, runs: &Runs) -> Option<Finding> {
     let ahead = runs.summaries().map(|(run, summary)| (summary.updated_at.since(now), run));
     let (ahead, run) = ahead.max_by_key(|(ahead, _)| *ahead)?;
     (ahead > CLOCK_TOLERANCE).then(|| {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_clock_behind_the_last_entry_is_reported_unless_the_difference_is_small() {
-        let now = Stamp::from_micros(1_000_000_000);
+        let now = Timestamp::from_micros(1_000_000_000);
         let row = |name: &str, ahead| {
             let summary = Summary {
                 title: "trial".to_owned(),
@@ -282,7 +282,7 @@ mod tests {
                 hosts: BTreeSet::new(),
                 updated_at: now.plus(Duration::from_secs(ahead)),
             };
-            RunRow {
+            RunListing {
                 run: RunId::new(name).unwrap(),
                 protocol: "steps".to_owned(),
                 revision: Revision(1),

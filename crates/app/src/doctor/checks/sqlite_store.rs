@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use store::{AnyStore, Examined, Location, SqliteStore};
+use store::{AnyStore, Location, SqliteStore, StoreInspection};
 
 use super::{DoctorContext, Finding};
 use crate::failure::{Code, Failure};
@@ -21,7 +21,7 @@ pub(super) fn check(context: &DoctorContext) -> (Vec<Finding>, Option<AnyStore>)
     };
     let mut findings: Vec<_> = permissions(location.root()).into_iter().collect();
     let path = format!("{} ({})", location.root().display(), context.chosen_by);
-    let store = match SqliteStore::examine(location) {
+    let store = match SqliteStore::inspect(location) {
         Ok(None) => {
             findings.insert(0, no_store(context, &path));
             None
@@ -49,8 +49,8 @@ fn no_store(context: &DoctorContext, path: &str) -> Finding {
     }
 }
 
-fn integrity(location: &Location, path: &str, examined: &Examined, flags: &str) -> Finding {
-    let Examined { format, problems, .. } = examined;
+fn integrity(location: &Location, path: &str, examined: &StoreInspection, flags: &str) -> Finding {
+    let StoreInspection { format, problems, .. } = examined;
     if !problems.is_empty() {
         return Finding::problem(CHECK, format!("{path}: damaged"))
             .code(Code::Damaged)

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use protocol::entry::Entry;
-use protocol::run::{Change, Exit, RunStatus, StopCause};
+use protocol::run::{Change, RunStatus, StopCause, TurnEffect};
 use protocol::{Kind, Outcome, RunId, StepId};
 use runner::EngineExit;
 
@@ -35,21 +35,23 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
             Change::Ended { attempt, exit, kind: step_kind } => {
                 let name = turn::attempt(kind, attempt, *step_kind);
                 lines.push(match exit {
-                    Exit::Reported => match failure_reason(kind, entry, &attempt.step) {
+                    TurnEffect::Reported => match failure_reason(kind, entry, &attempt.step) {
                         Some(why) => format!("{} {name} failed: {why} {took}", styled(RED, "✗")),
                         None => format!("{} {name} finished {took}", styled(GREEN, "✓")),
                     },
-                    Exit::WillRetry { .. } => {
+                    TurnEffect::WillRetry { .. } => {
                         let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
                         let wait = output::duration(std::time::Duration::from_millis(wait));
                         format!("{} {name} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
                     }
-                    Exit::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
-                    Exit::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
-                    Exit::Interrupted { .. } => {
+                    TurnEffect::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
+                    TurnEffect::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
+                    TurnEffect::Interrupted { .. } => {
                         format!("{} {name} was interrupted: {error}", styled(YELLOW, "↻"))
                     }
-                    Exit::Stopped | Exit::Released => format!("{} {name} was stopped", styled(DIM, "■")),
+                    TurnEffect::Stopped | TurnEffect::Released => {
+                        format!("{} {name} was stopped", styled(DIM, "■"))
+                    }
                 });
             }
             Change::Status { status: RunStatus::Stopping(cause) } => lines.push(match cause {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::Workflow;
-use protocol::steps::load::{self, CheckReference, Examined, Problem, Prompt, PromptReference, Rule};
+use protocol::steps::load::{self, CheckReference, Problem, Prompt, PromptReference, Rule, WorkflowAnalysis};
 
 use crate::config::{Config, Flags};
 
@@ -12,7 +12,7 @@ use crate::config::{Config, Flags};
 #[derive(Debug)]
 pub(crate) struct Read {
     /// The workflow and the prompts of the steps that have one, in the order of the steps; `None` if there are problems.
-    pub(crate) whole: Option<(Workflow, Vec<String>)>,
+    pub(crate) workflow: Option<(Workflow, Vec<String>)>,
     /// In the order of the file.
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
@@ -64,7 +64,7 @@ impl KnownChecks {
 
 /// Reads a workflow and its prompts. A missing prompt and an unknown check are reported with all other problems.
 pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) -> Read {
-    let Examined { workflow, mut problems, mut warnings, prompts, checks } = load::examine(source);
+    let WorkflowAnalysis { workflow, mut problems, mut warnings, prompts, checks } = load::analyze(source);
     let unknown = checks.iter().filter_map(|reference| known.problem(reference));
     match known {
         KnownChecks::Named(_) => problems.extend(unknown),
@@ -79,7 +79,7 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) 
     }
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let whole = workflow.filter(|_| problems.is_empty()).map(|workflow| (workflow, texts));
-    Read { whole, problems, warnings }
+    Read { workflow: whole, problems, warnings }
 }
 
 /// Returns a step's prompt, or reads it from the first existing path: an absolute path itself, `.agents/prompts` by
@@ -148,7 +148,7 @@ steps:
                 "4:34 the prompt `docs.md` of step `docs` does not exist",
             ]
         );
-        assert!(read.whole.is_none());
+        assert!(read.workflow.is_none());
     }
 
     #[test]
@@ -162,7 +162,7 @@ steps:
         for folder in [repo.path(), &flows, &agents] {
             fs::write(folder.join("p.md"), folder.to_str().unwrap()).unwrap();
             let read = read(repo.path(), &flows.join("wf.yaml"), source, &KnownChecks::NotNeeded);
-            let (_, prompts) = read.whole.unwrap();
+            let (_, prompts) = read.workflow.unwrap();
             assert_eq!(prompts, [folder.to_str().unwrap()]);
         }
     }
@@ -174,7 +174,7 @@ steps:
             "steps:\n- id: a\n  agent: x\n  prompt: |\n    Plan it.\n- {id: b, agent: x, prompt: b.md}\n";
         fs::write(repo.path().join("b.md"), "from the file").unwrap();
         let read = read(repo.path(), &repo.path().join("wf.yaml"), source, &KnownChecks::NotNeeded);
-        assert_eq!(read.whole.unwrap().1, ["Plan it.\n", "from the file"]);
+        assert_eq!(read.workflow.unwrap().1, ["Plan it.\n", "from the file"]);
     }
 
     #[test]
@@ -193,10 +193,10 @@ steps:
             ["2:50 step `a` names the check `slow`, which is not configured (add it to `[checks]` in \
               callboard.toml, or write `{run: [PROGRAM, ARGUMENT]}`; known are `test`, `lint`)"]
         );
-        assert!(configured.whole.is_none());
+        assert!(configured.workflow.is_none());
         let not_configured = read(&KnownChecks::NotConfigured);
         assert_eq!(not_configured.warnings.len(), 2, "{:?}", not_configured.warnings);
-        assert!(not_configured.whole.is_some());
+        assert!(not_configured.workflow.is_some());
         assert_eq!(read(&KnownChecks::NotNeeded).warnings, []);
     }
 

@@ -68,7 +68,7 @@ fn an_interrupt_ends_the_check_that_is_running() {
         &format!("[checks]\nslow = ['sh', '-c', 'touch {shared}/started; exec sleep 600']\nnext = ['touch', '{shared}/next']\n"),
     );
     let running = test_env.callboard(&["checks"]).start();
-    test_env.wait_for_note("started");
+    test_env.wait_for_file("started");
     running.interrupt();
     let ended = running.wait();
     assert_eq!(ended.code, 130, "{}", ended.transcript());
@@ -80,8 +80,8 @@ fn with_failing_first_turn(shell_before: &str) -> TestEnv {
     let test_env = test_env();
     let line = format!("{shell_before} if grep -q red page.txt; then echo the page is red; exit 7; fi");
     test_env.write("callboard.toml", &format!("[checks]\ntest = ['sh', '-c', '''{line}''']\n"));
-    test_env.workflow_of(&["id: a, worktree: true"]);
-    test_env.plan(&[
+    test_env.workflow_yaml(&["id: a, worktree: true"]);
+    test_env.script_agent(&[
         "a * do case $STEP_ITERATION in 1) echo red ;; *) echo green ;; esac >page.txt; hand_in COMPLETED wrote",
     ]);
     test_env
@@ -93,13 +93,14 @@ fn a_red_check_of_the_merged_tree_goes_back_with_the_evidence() {
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.git(&["show", "main:page.txt"]), "green\n");
-    let prompt = std::fs::read_to_string(test_env.attempt("trial", "a", "2.1").join("prompt.md")).unwrap();
+    let prompt =
+        std::fs::read_to_string(test_env.attempt_dir("trial", "a", "2.1").join("prompt.md")).unwrap();
     let evidence =
         ["test failed: exit code 7", "if grep -q red page.txt", "the page is red", "the tree fails `test`"];
     for text in evidence {
         assert!(prompt.contains(text), "{text}: {prompt}");
     }
-    let log = test_env.attempt("trial", "a.merge", "1.1").join("check-1-test.log");
+    let log = test_env.attempt_dir("trial", "a.merge", "1.1").join("check-1-test.log");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "the page is red\n");
 }
 
@@ -116,18 +117,18 @@ fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
     let test_env = with_failing_first_turn(&format!(
         "echo $$ >>{shared}/checks; touch {shared}/started; read go <{shared}/gate;"
     ));
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let shared = test_env.shared_dir();
     let start =
         |arguments: &[&str]| test_env.callboard(arguments).env("CALLBOARD_TEST_SHARED", &shared).start();
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     let engine = start(&["run", "wf.yaml", "--run-id", "trial", "--wrapper", agent.to_str().unwrap()]);
-    test_env.wait_for_note("started");
+    test_env.wait_for_file("started");
     engine.kill();
     engine.wait();
     std::fs::remove_file(shared.join("started")).unwrap();
     let engine = start(&["resume", "trial"]);
-    test_env.wait_for_note("started");
+    test_env.wait_for_file("started");
     let pids = std::fs::read_to_string(shared.join("checks")).unwrap();
     let first = pids.lines().next().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap_or_default();
@@ -146,12 +147,12 @@ fn an_interrupt_ends_the_checks_of_a_merge_and_costs_no_attempt() {
     let test_env = with_failing_first_turn(
         "touch \"$CALLBOARD_TEST_SHARED/started\"; read go <\"$CALLBOARD_TEST_SHARED/gate\";",
     );
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let shared = test_env.shared_dir();
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--wrapper", agent.to_str().unwrap()];
     let engine = test_env.callboard(&arguments).env("CALLBOARD_TEST_SHARED", &shared).start();
-    test_env.wait_for_note("started");
+    test_env.wait_for_file("started");
     engine.interrupt();
     let ended = engine.wait();
     assert_eq!(ended.code, 130, "{}", ended.transcript());

@@ -229,9 +229,9 @@ fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
     let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
     let path = path_with_first(&write_program_dir(&test_env, "date", stuck));
     let running = demo(&test_env, &[]).env("PATH", path).start();
-    running.wait_until_it_shows("test#1.1 started");
+    running.wait_for_stdout("test#1.1 started");
     let folder = demo_dirs(&test_env).pop().unwrap();
-    testkit::until(&folder, "the tester", || folder.join("stuck").exists().then_some(()));
+    testkit::wait_until(&folder, "the tester", || folder.join("stuck").exists().then_some(()));
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());

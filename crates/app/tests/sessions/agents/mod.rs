@@ -2,8 +2,8 @@
 
 mod agent_clis;
 mod checks;
-mod copies;
 mod demo;
+mod private_copies;
 mod rehearsing;
 mod reporting;
 mod roles;

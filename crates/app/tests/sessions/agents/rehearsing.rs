@@ -15,7 +15,7 @@ const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 /// Makes a repository with a committed workflow.
 fn rehearsal(steps: &[&str]) -> TestEnv {
     let test_env = TestEnv::named(CALLBOARD, "a repo");
-    test_env.workflow_of(steps);
+    test_env.workflow_yaml(steps);
     test_env.git(&["add", "."]);
     test_env.git(&["commit", "--quiet", "--message=workflow"]);
     test_env
@@ -45,7 +45,7 @@ fn step_of(test_env: &TestEnv, step: &str) -> Value {
 
 /// Returns the path of a file of an attempt.
 fn file_of(test_env: &TestEnv, step: &str, number: &str, file: &str) -> PathBuf {
-    test_env.attempt("trial", step, number).join(file)
+    test_env.attempt_dir("trial", step, number).join(file)
 }
 
 /// Returns stdout and stderr, without redaction.
@@ -157,7 +157,7 @@ fn a_killed_engine_does_not_change_the_script() {
         script(&test_env, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
     let engine = test_env.callboard(&arguments).start();
-    engine.wait_until_it_shows("a#1.1");
+    engine.wait_for_stdout("a#1.1");
     engine.kill();
     engine.wait();
     fs::remove_file(script_file(&test_env)).unwrap();

@@ -9,7 +9,7 @@ use crate::sessions::{status, test_env};
 fn a_report_between_markers_on_standard_output_counts() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * markers"]);
+    test_env.script_agent(&["a * markers"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["logs"], json!(["said a"]));
@@ -20,7 +20,7 @@ fn a_report_between_markers_on_standard_output_counts() {
 fn an_agent_can_report_with_the_command() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * submit"]);
+    test_env.script_agent(&["a * submit"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let step = &test_env.document("trial")["steps"]["a"];
@@ -48,7 +48,7 @@ fn the_report_command_is_refused_after_the_attempt() {
         let report = test_env.callboard(&["report", "--status", "COMPLETED"]);
         let report =
             report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", attempt).env("AGENT_ID", "coder");
-        report.env("CALLBOARD_STORE", test_env.store()).run()
+        report.env("CALLBOARD_STORE", test_env.store_dir()).run()
     };
     assert_snapshot!(late("a#1.1").transcript(), @"
     $ callboard report --status COMPLETED
@@ -66,15 +66,15 @@ fn the_report_command_is_refused_after_the_attempt() {
 fn an_invalid_report_is_refused_at_once() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let report = |status: &str| {
         let report = test_env.callboard(&["report", "--status", status]);
         let report =
             report.env("CALLBOARD_RUN", "trial").env("CALLBOARD_ATTEMPT", "a#1.1").env("AGENT_ID", "coder");
-        report.env("CALLBOARD_STORE", test_env.store()).run()
+        report.env("CALLBOARD_STORE", test_env.store_dir()).run()
     };
     assert_snapshot!(report("MAYBE").transcript(), @"
     $ callboard report --status MAYBE
@@ -89,11 +89,11 @@ fn an_invalid_report_is_refused_at_once() {
 fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * report-then-hang"]);
+    test_env.script_agent(&["a * report-then-hang"]);
     let running = test_env.run(&[]).start();
-    let attempt = test_env.attempt("trial", "a", "1.1");
+    let attempt = test_env.attempt_dir("trial", "a", "1.1");
     test_env.agent_log().wait_for_start("a#1.1");
-    testkit::until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
+    testkit::wait_until(&attempt, "the report", || attempt.join("report.json").exists().then_some(()));
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
@@ -104,8 +104,8 @@ fn a_report_counts_even_if_its_agent_had_to_be_stopped() {
 #[test]
 fn a_gate_can_fail_with_the_report_command() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    test_env.plan(&[
+    test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.script_agent(&[
         r#"review * do [ $STEP_ITERATION = 2 ] && hand_in COMPLETED fine || "$shared/callboard" report --gate-failure "no tests""#,
         r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; "$shared/callboard" report --gate-failure "not mine" 2>"$shared/refused"; hand_in COMPLETED done"#,
     ]);
@@ -127,21 +127,21 @@ const WRAPPER: &str = r#"read -r _ <"$shared/gate"; gate_failure=true; report CO
 #[test]
 fn a_wrapper_that_overwrites_the_report_of_a_gate_does_not_lose_its_failure() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     let prompt = r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; hand_in COMPLETED done"#;
-    test_env.plan(&[
+    test_env.script_agent(&[
         &format!("review * do [ $STEP_ITERATION = 2 ] || {{ {WRAPPER}; exit; }}; hand_in COMPLETED ok"),
         prompt,
     ]);
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("review#1.1");
     // Without an engine only the shim sees the agent's report.
     running.kill();
     running.wait();
     gate.open();
-    let attempt = test_env.attempt("trial", "review", "1.1");
-    testkit::until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
+    let attempt = test_env.attempt_dir("trial", "review", "1.1");
+    testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);

@@ -144,7 +144,7 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
     hint: or use `--rehearse` to run with the built-in scripted agent
     [exit 2]
     "#);
-    assert!(!test_env.store().join("callboard.db").exists());
+    assert!(!test_env.store_dir().join("callboard.db").exists());
     let session = test_env.callboard(&["run", "wf.yaml", "--role", "critc=codex"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --role critc=codex
@@ -158,7 +158,7 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
 #[test]
 fn a_cycle_has_roles_too() {
     let test_env = test_env();
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     let adapters = format!(
         "[adapters.all]\nwrapper = {agent:?}\n[roles.peer.default]\nadapter = \"all\"\nmodel = \"m\"\n"
     );
@@ -168,7 +168,8 @@ fn a_cycle_has_roles_too() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     let model = |step: &str| {
         let run = "peer.spec.dark-mode.cycle.1";
-        let context = fs::read_to_string(test_env.attempt(run, step, "1.1").join("context.json")).unwrap();
+        let context =
+            fs::read_to_string(test_env.attempt_dir(run, step, "1.1").join("context.json")).unwrap();
         serde_json::from_str::<serde_json::Value>(&context).unwrap()["model"].clone()
     };
     assert_eq!((model("plan"), model("review")), ("m".into(), "strict".into()));

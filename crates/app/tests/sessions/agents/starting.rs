@@ -25,12 +25,12 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
         "name: two words\nsteps:\n  - {id: plan-it, agent: coder, prompt: task.md}\n  - {id: b, agent: coder, prompt: \
          task.md, needs: [plan-it], model: large}\n",
     );
-    test_env.plan(&["b 1 exit 1", "b * tell"]);
+    test_env.script_agent(&["b 1 exit 1", "b * tell"]);
     let flags = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
     let session = test_env.run(&flags).env("SECRET", "kept").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 
-    let attempt = test_env.attempt("trial", "b", "1.2");
+    let attempt = test_env.attempt_dir("trial", "b", "1.2");
     let path = |name: &str| attempt.join(name).display().to_string();
     let repo = test_env.repo().display().to_string();
     let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
@@ -43,7 +43,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let variables = environment(&test_env);
     let artifact = format!("{repo}/made/plan-it.txt");
     let artifacts_dir = format!("{repo}/.agents/runs/trial/artifacts");
-    let store = test_env.store().display().to_string();
+    let store = test_env.store_dir().display().to_string();
     let expected = [
         ("RUN_ID", "trial"),
         ("STEP_ID", "b"),
@@ -76,7 +76,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
 fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b 1 failed", "b * tell"]);
+    test_env.script_agent(&["b 1 failed", "b * tell"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
@@ -107,10 +107,10 @@ fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
 fn a_command_template_keeps_spaces_and_quotes_whole() {
     let test_env = TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "a b");
     test_env.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: \"it's me\", prompt: task.md}\n");
-    test_env.plan(&["a * tell"]);
+    test_env.script_agent(&["a * tell"]);
     let template = format!(
         "{} '--who is it' {{agent}} \"say \\\"{{step_id}}\\\"\" --in={{repo}} {{{{}}}}",
-        test_env.agent().display()
+        test_env.agent_path().display()
     );
     let session =
         test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--command-template", &template]).run();
@@ -123,12 +123,12 @@ fn a_command_template_keeps_spaces_and_quotes_whole() {
 #[test]
 fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
     let test_env = test_env();
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     let text =
         format!("[adapters.coder]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n");
     test_env.write("callboard.toml", &text);
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * tell"]);
+    test_env.script_agent(&["a * tell"]);
     let run = test_env.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
     assert_eq!(run.run().code, 0);
     let variables = environment(&test_env);
@@ -235,7 +235,7 @@ fn a_python_wrapper_need_not_be_executable() {
 fn agents_start_in_the_configured_directory() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * tell"]);
+    test_env.script_agent(&["a * tell"]);
     let workdir = test_env.home();
     assert_eq!(test_env.run(&["--workdir", workdir.to_str().unwrap()]).run().code, 0);
     let directory = fs::read_to_string(test_env.shared_dir().join("directory")).unwrap();
@@ -247,7 +247,7 @@ fn agents_start_in_the_configured_directory() {
 fn a_child_in_its_own_session_is_killed_with_the_agent() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * grandchild"]);
+    test_env.script_agent(&["a * grandchild"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert!(ProcessHandle::of(test_env.agent_log().wait_for_grandchild("a#1.1")).is_none());
     test_env.expect_no_orphans();
@@ -257,7 +257,7 @@ fn a_child_in_its_own_session_is_killed_with_the_agent() {
 fn a_variable_that_is_not_utf_8_reaches_the_agent() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[r#"a * do printf %s "$ODD" >"$shared/odd"; hand_in COMPLETED "did it""#]);
+    test_env.script_agent(&[r#"a * do printf %s "$ODD" >"$shared/odd"; hand_in COMPLETED "did it""#]);
     let not_utf_8 = std::ffi::OsStr::from_bytes(b"caf\xe9");
     assert_eq!(test_env.run(&[]).env("ODD", not_utf_8).run().code, 0);
     assert_eq!(fs::read(test_env.shared_dir().join("odd")).unwrap(), b"caf\xe9");

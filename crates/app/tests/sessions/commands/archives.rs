@@ -47,10 +47,10 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
     let log = target.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("imported from an archive written on"), "{}", log.stdout);
     assert_eq!(
-        fs::read(target.attempt("trial", "a", "1.1").join("prompt.md")).unwrap(),
-        fs::read(source.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
+        fs::read(target.attempt_dir("trial", "a", "1.1").join("prompt.md")).unwrap(),
+        fs::read(source.attempt_dir("trial", "a", "1.1").join("prompt.md")).unwrap()
     );
-    assert!(!target.attempt("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
+    assert!(!target.attempt_dir("trial", "a", "1.1").join("launch.json").exists(), "it may hold secrets");
 
     let second_import = target.callboard(&["import", file]).run();
     assert_eq!(second_import.code, 3, "{}", second_import.transcript());
@@ -66,7 +66,7 @@ fn a_succeeded_run_is_readable_where_it_was_imported() {
 fn an_unfinished_attempt_is_interrupted_by_import() {
     let source = test_env();
     source.workflow(&["a", "b: a"]);
-    source.plan(&["b * hang"]);
+    source.script_agent(&["b * hang"]);
     let running = source.run(&[]).start();
     source.agent_log().wait_for_start("b#1.1");
     running.kill();
@@ -86,7 +86,7 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
 
 /// Waits until this many processes queue for the writer lock.
 pub(crate) fn wait_for_queue(test_env: &TestEnv, length: usize) {
-    wait_for_lock_queue(&test_env.store().join("writer.lock"), length);
+    wait_for_lock_queue(&test_env.store_dir().join("writer.lock"), length);
 }
 
 /// Waits until this many processes queue for a lock. The kernel's lock list sends no event.
@@ -109,7 +109,8 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     assert_eq!(target.callboard(&["import", file.to_str().unwrap(), "--as", "first"]).run().code, 0);
     // On NATS there is no queue: the imports race in the journal.
     let writer_lock = (!testkit::on_nats()).then(|| {
-        let writer_lock = fs::File::options().write(true).open(target.store().join("writer.lock")).unwrap();
+        let writer_lock =
+            fs::File::options().write(true).open(target.store_dir().join("writer.lock")).unwrap();
         writer_lock.lock().unwrap();
         writer_lock
     });
@@ -122,7 +123,7 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort();
     assert_eq!(codes, [0, 3], "{}\n{}", sessions[0].transcript(), sessions[1].transcript());
-    assert!(target.attempt("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
+    assert!(target.attempt_dir("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
     assert!(target.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
@@ -134,17 +135,17 @@ fn an_import_that_was_killed_does_not_block_the_next() {
     let import = |name| target.callboard(&["import", file.to_str().unwrap(), "--as", name]).run();
     assert_eq!(import("first").code, 0);
     // As if an import had been killed after the files were moved into place, before the commit.
-    let leftover = target.store().join("attempts/second/a/1.1");
+    let leftover = target.store_dir().join("attempts/second/a/1.1");
     fs::create_dir_all(&leftover).unwrap();
     fs::write(leftover.join("prompt.md"), "of the killed one").unwrap();
-    fs::write(target.store().join("attempts/second/.importing"), "").unwrap();
+    fs::write(target.store_dir().join("attempts/second/.importing"), "").unwrap();
     let again = import("second");
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert_ne!(fs::read_to_string(leftover.join("prompt.md")).unwrap(), "of the killed one");
-    assert!(!target.store().join("attempts/second/.importing").exists());
+    assert!(!target.store_dir().join("attempts/second/.importing").exists());
 
     // Files of unknown origin are left alone and not listed as a run.
-    let unknown_origin = target.store().join("attempts/third/a/1.1");
+    let unknown_origin = target.store_dir().join("attempts/third/a/1.1");
     fs::create_dir_all(&unknown_origin).unwrap();
     let refused = import("third");
     assert_eq!(refused.code, 3, "{}", refused.transcript());
@@ -161,7 +162,7 @@ fn expect_import_refused(bytes: &[u8]) -> String {
     let session = target.callboard(&["import", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert_eq!(target.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
-    let leftovers: Vec<_> = fs::read_dir(target.store().join("attempts")).unwrap().collect();
+    let leftovers: Vec<_> = fs::read_dir(target.store_dir().join("attempts")).unwrap().collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
     assert!(!Path::new(&target.shared_dir()).join("evil").exists());
     session.stderr

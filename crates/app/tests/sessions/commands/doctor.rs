@@ -98,7 +98,7 @@ fn start_marked(store: &Path, run: &str, attempt: &str) -> ChildGroup {
 
 /// Returns path and content of every file directly in the store directory.
 fn store_files(test_env: &TestEnv) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let files = fs::read_dir(test_env.store()).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(test_env.store_dir()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> =
         files.filter(|path| path.is_file()).map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     files.sort();
@@ -129,7 +129,7 @@ fn findings_are_printed_as_a_list() {
 fn doctor_works_without_a_store_and_outside_git_and_creates_nothing() {
     let test_env = test_env();
     expect_no_problem(&doctor(&test_env, &[]));
-    assert!(!test_env.store().exists());
+    assert!(!test_env.store_dir().exists());
     let home = test_env.home();
     let session = doctor(&test_env, &["--repo", home.to_str().unwrap()]);
     expect_no_problem(&session);
@@ -141,8 +141,8 @@ fn doctor_works_without_a_store_and_outside_git_and_creates_nothing() {
 fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let session = doctor(&test_env, &[]);
@@ -161,7 +161,7 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     assert!(problem["details"][0].as_str().unwrap().contains("resuming adopts it"), "{problem}");
     gate.open();
     assert_eq!(test_env.callboard(&["resume", "--all"]).run().code, 0);
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     expect_no_problem(&doctor(&test_env, &[]));
     test_env.expect_no_orphans();
 }
@@ -170,12 +170,12 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
 fn a_dead_attempt_is_distinguished_from_a_running_one() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).unwrap();
     shim.kill();
     shim.wait();
     let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
@@ -189,8 +189,8 @@ fn a_dead_attempt_is_distinguished_from_a_running_one() {
 fn a_suspended_engine_and_a_suspended_shim_are_named_with_how_to_continue_them() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
@@ -198,7 +198,7 @@ fn a_suspended_engine_and_a_suspended_shim_are_named_with_how_to_continue_them()
     let problem = expect_one_problem(&doctor(&test_env, &[]), "locks");
     assert_eq!(problem["commands"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
-    let shim = ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).unwrap();
+    let shim = ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
     testkit::wait_until_stopped(shim.pid());
     let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
@@ -212,7 +212,7 @@ fn a_suspended_engine_and_a_suspended_shim_are_named_with_how_to_continue_them()
 fn embedded_a_suspended_holder_of_the_writer_lock_is_named_without_waiting() {
     let test_env = env_with_succeeded_run();
     let mut flock = Command::new("flock");
-    flock.arg(test_env.store().join("writer.lock"));
+    flock.arg(test_env.store_dir().join("writer.lock"));
     flock.args(["sh", "-c", "echo held; kill -STOP $PPID; exec sleep 1000"]).stdout(Stdio::piped());
     let mut holder = ChildGroup::new(&mut flock);
     let mut line = [0; 5];
@@ -231,8 +231,8 @@ fn embedded_a_suspended_holder_of_the_writer_lock_is_named_without_waiting() {
 #[test]
 fn orphans_are_listed_with_the_command_that_ends_them() {
     let test_env = env_with_succeeded_run();
-    let of_ended_attempt = start_marked(&test_env.store(), "trial", "a#1.1");
-    let of_unknown_run = start_marked(&test_env.store(), "ghost", "b#1.1");
+    let of_ended_attempt = start_marked(&test_env.store_dir(), "trial", "a#1.1");
+    let of_unknown_run = start_marked(&test_env.store_dir(), "ghost", "b#1.1");
     let session = doctor(&test_env, &[]);
     let problem = expect_one_problem(&session, "orphans");
     let mut pids = [of_ended_attempt.pid(), of_unknown_run.pid()];
@@ -251,12 +251,12 @@ fn orphans_are_listed_with_the_command_that_ends_them() {
 fn a_process_of_an_ended_attempt_is_an_orphan_although_its_run_is_running() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     expect_no_problem(&doctor(&test_env, &[]));
-    let of_ended_attempt = start_marked(&test_env.store(), "trial", "a#1.1");
+    let of_ended_attempt = start_marked(&test_env.store_dir(), "trial", "a#1.1");
     let problem = expect_one_problem(&doctor(&test_env, &[]), "orphans");
     assert_eq!(problem["commands"][0], format!("kill {}", of_ended_attempt.pid()), "{problem}");
     drop(of_ended_attempt);
@@ -282,7 +282,7 @@ fn a_process_of_another_store_is_listed_without_a_command_to_end_it() {
 #[test]
 fn embedded_a_damaged_store_is_a_finding_and_stays_as_it_is() {
     let test_env = env_with_succeeded_run();
-    let database = test_env.store().join("callboard.db");
+    let database = test_env.store_dir().join("callboard.db");
     let file = fs::File::options().write(true).open(&database).unwrap();
     let pages = file.metadata().unwrap().len() / 4096;
     for page in 2..pages {
@@ -304,10 +304,10 @@ fn embedded_a_damaged_store_is_a_finding_and_stays_as_it_is() {
 #[test]
 fn a_store_readable_by_others_gets_a_command_that_closes_it() {
     let test_env = env_with_succeeded_run();
-    fs::set_permissions(test_env.store(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(test_env.store_dir(), fs::Permissions::from_mode(0o755)).unwrap();
     let problem = expect_one_problem(&doctor(&test_env, &[]), "store");
     let command = problem["commands"][0].as_str().unwrap();
-    assert_eq!(command, format!("chmod 700 {}", test_env.store().display()));
+    assert_eq!(command, format!("chmod 700 {}", test_env.store_dir().display()));
     assert!(Command::new("sh").args(["-c", command]).status().unwrap().success());
     expect_no_problem(&doctor(&test_env, &[]));
 }
@@ -401,26 +401,26 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
 fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let backup = test_env.shared_dir().join("backup.db");
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     database.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();
     drop(database);
     gate.open();
     assert_eq!(running.wait().code, 0);
-    fs::remove_dir_all(test_env.store()).unwrap();
-    fs::DirBuilder::new().mode(0o700).create(test_env.store()).unwrap();
-    fs::copy(&backup, test_env.store().join("callboard.db")).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(test_env.store_dir()).unwrap();
+    fs::copy(&backup, test_env.store_dir().join("callboard.db")).unwrap();
     let session = doctor(&test_env, &[]);
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!(
         expect_one_problem(&session, "runs")["commands"],
         serde_json::json!(["callboard resume trial"])
     );
-    assert!(!test_env.store().join("writer.lock").exists(), "doctor leaves no trace");
+    assert!(!test_env.store_dir().join("writer.lock").exists(), "doctor leaves no trace");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
 }
 
@@ -429,7 +429,7 @@ fn leftovers_of_a_killed_recovery_or_import_are_noted() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    fs::create_dir(test_env.store().join("import-x")).unwrap();
+    fs::create_dir(test_env.store_dir().join("import-x")).unwrap();
     let session = test_env.callboard(&["doctor"]).run();
     assert!(session.stdout.contains("1 directory of a `recover` or `import`"), "{}", session.stdout);
     assert!(session.stdout.contains("import-x"), "{}", session.stdout);

@@ -21,16 +21,16 @@ fn embedded_the_runs_of_every_format_are_shown_checked_and_resumed() {
         let fixture = fixture.unwrap().path();
         let old = test_env();
         for directory in ["attempts", "engines"] {
-            fs::create_dir_all(old.store().join(directory)).unwrap();
+            fs::create_dir_all(old.store_dir().join(directory)).unwrap();
         }
         let filled = Command::new("sqlite3")
-            .arg(old.store().join("callboard.db"))
+            .arg(old.store_dir().join("callboard.db"))
             .stdin(fs::File::open(&fixture).unwrap())
             .status();
         assert!(filled.unwrap().success());
         let mut set_wal_mode = Command::new("sqlite3");
         set_wal_mode
-            .arg(old.store().join("callboard.db"))
+            .arg(old.store_dir().join("callboard.db"))
             .arg("PRAGMA journal_mode=wal")
             .stdout(Stdio::null());
         assert!(set_wal_mode.status().unwrap().success());

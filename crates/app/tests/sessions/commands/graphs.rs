@@ -8,7 +8,7 @@ use crate::sessions::test_env;
 #[test]
 fn a_workflow_and_a_run_of_it_are_listed() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: plan",
         "id: fix, needs: [plan]",
         "id: test, needs: [fix], loop_back_to: fix",
@@ -23,7 +23,7 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     - docs  coder  needs test
     [exit 0]
     ");
-    test_env.plan(&["test * gate-failure 1", "docs * exit 1"]);
+    test_env.script_agent(&["test * gate-failure 1", "docs * exit 1"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     assert_snapshot!(test_env.callboard(&["graph", "trial"]).run().transcript(), @"
     $ callboard graph trial

@@ -17,7 +17,7 @@ use crate::sessions::test_env;
 fn a_run_can_be_listed_shown_and_read_back() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b 1 exit 3"]);
+    test_env.script_agent(&["b 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert_snapshot!(test_env.callboard(&["ls"]).run().transcript(), @"
     $ callboard ls
@@ -77,7 +77,7 @@ fn ls_show_and_log_print_json() {
 fn events_are_one_json_object_per_line() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a 1 exit 3"]);
+    test_env.script_agent(&["a 1 exit 3"]);
     let session = test_env.run(&["--json"]).run();
     assert_eq!((session.code, session.stderr.as_str()), (0, ""));
     let lines = session.events().into_iter().map(|event| {
@@ -108,7 +108,7 @@ fn an_empty_list_is_no_error_but_an_unknown_run_is() {
     [exit 0]
     ");
     assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), json!([]));
-    assert!(!test_env.store().exists(), "a store was created");
+    assert!(!test_env.store_dir().exists(), "a store was created");
     assert_snapshot!(test_env.callboard(&["show", "ghost"]).run().transcript(), @"
     $ callboard show ghost
     error[E011]: there is no run `ghost` in `[STORE]`
@@ -167,7 +167,7 @@ fn embedded_the_configuration_shows_where_each_value_came_from() {
     assert_eq!(row("roles.default.adapter")["problem"], "no adapter `codr` is configured");
     assert_eq!((value("max_attempts"), value("backoff")), (json!(3), json!("10ms")));
     assert_eq!(value("adapters.coder.command"), json!(["coder", "{prompt}"]));
-    assert_eq!(value("store"), test_env.store().to_str().unwrap());
+    assert_eq!(value("store"), test_env.store_dir().to_str().unwrap());
 }
 
 #[test]

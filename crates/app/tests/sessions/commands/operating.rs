@@ -23,8 +23,9 @@ steps:
 fn env_with_waiting_run() -> TestEnv {
     let test_env = test_env();
     test_env.write("wf.yaml", WORKFLOW);
-    test_env.write_program("agent.sh", &format!("#!/bin/sh\nexec {} \"$@\"\n", test_env.agent().display()));
-    test_env.plan(&["code_review * gate-failure 1"]);
+    test_env
+        .write_program("agent.sh", &format!("#!/bin/sh\nexec {} \"$@\"\n", test_env.agent_path().display()));
+    test_env.script_agent(&["code_review * gate-failure 1"]);
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     test_env
@@ -71,8 +72,8 @@ fn each_question_about_a_stuck_workflow_has_a_command() {
 fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
     let test_env = env_with_waiting_run();
     let before = test_env.document("trial");
-    let text = fs::read_to_string(test_env.view("trial")).unwrap();
-    fs::write(test_env.view("trial"), &text[..text.len() / 2]).unwrap();
+    let text = fs::read_to_string(test_env.view_path("trial")).unwrap();
+    fs::write(test_env.view_path("trial"), &text[..text.len() / 2]).unwrap();
     for line in commands("A torn or edited run_state.json") {
         let session = run_in_shell(&test_env, &line.replace("NEW", "second"));
         let expected = match line.split(' ').nth(1).unwrap() {
@@ -87,7 +88,7 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
         }
     }
     assert!(test_env.repo().join("fresh/.agents/runs/trial/run_state.json").exists());
-    assert!(!test_env.view("trial").exists(), "the run was removed");
+    assert!(!test_env.view_path("trial").exists(), "the run was removed");
     assert_eq!(status(&test_env.document("second"), "approval"), "WAITING_ON_HUMAN");
 }
 
@@ -105,7 +106,7 @@ fn the_commands_of_the_original_manual_work_as_written() {
         1,
         "completed upstream steps stay"
     );
-    assert!(test_env.attempt("trial", "coding", "3.1").exists(), "{}", session.transcript());
+    assert!(test_env.attempt_dir("trial", "coding", "3.1").exists(), "{}", session.transcript());
     let view = "cat .agents/runs/trial/run_state.json | jq";
     for (filter, expected) in [
         (".", "\"workflow_name\": \"trial\""),

@@ -2,7 +2,7 @@
 
 mod at_random;
 mod damaged;
-mod gone;
+mod missing_database;
 mod rebuilt;
 
 use std::fs;
@@ -11,7 +11,7 @@ use std::path::Path;
 use insta::assert_snapshot;
 use protocol::{Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
-use testkit::harness::wait;
+use testkit::harness::block_on;
 use testkit::{Callboard, TestEnv};
 
 use crate::sessions::{status, test_env};
@@ -27,15 +27,15 @@ fn env_with_four_runs() -> TestEnv {
         let session = test_env.run_named(run).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
-    test_env.plan(&["b * hang"]);
+    test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     // Nine attempts of the other three runs, and two of this one.
-    testkit::until(&test_env.shared_dir(), "its second step", || {
+    testkit::wait_until(&test_env.shared_dir(), "its second step", || {
         (test_env.agent_log().started().len() == 11).then_some(())
     });
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     test_env
 }
 
@@ -46,7 +46,7 @@ fn open_store(store: &Path) -> SqliteStore {
 
 /// Returns the entries of a run as they are stored.
 fn entries(store: &Path, run: &str) -> Vec<String> {
-    let stored = wait(open_store(store).entries(&RunId::new(run).unwrap(), Revision(0))).unwrap();
+    let stored = block_on(open_store(store).entries(&RunId::new(run).unwrap(), Revision(0))).unwrap();
     stored.into_iter().map(|entry| entry.body).collect()
 }
 
@@ -58,7 +58,7 @@ fn recover_from_view<'s>(test_env: &'s TestEnv, view: &Path) -> Callboard<'s> {
 #[test]
 fn embedded_an_intact_store_is_checked_and_left_alone() {
     let test_env = env_with_four_runs();
-    let database = test_env.store().join("callboard.db");
+    let database = test_env.store_dir().join("callboard.db");
     let before = fs::read(&database).unwrap();
     let session = test_env.callboard(&["recover"]).run();
     assert_snapshot!(session.transcript(), @"
@@ -71,15 +71,15 @@ fn embedded_an_intact_store_is_checked_and_left_alone() {
     [exit 0]
     ");
     assert!(fs::read(&database).unwrap() == before, "the database was changed");
-    assert!(!test_env.store().join("saved").exists());
+    assert!(!test_env.store_dir().join("saved").exists());
 }
 
 #[test]
 fn embedded_a_store_with_a_live_engine_is_not_touched() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["recover"]).run().transcript(), @"
@@ -96,16 +96,16 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
 #[test]
 fn missing_and_changed_views_are_rewritten() {
     let test_env = env_with_four_runs();
-    let view = test_env.view("one");
+    let view = test_env.view_path("one");
     let before = fs::read(&view).unwrap();
     fs::remove_file(&view).unwrap();
-    fs::remove_dir_all(test_env.view("two").parent().unwrap()).unwrap();
-    fs::write(test_env.view("three"), "mine").unwrap();
+    fs::remove_dir_all(test_env.view_path("two").parent().unwrap()).unwrap();
+    fs::write(test_env.view_path("three"), "mine").unwrap();
     let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     assert!(fs::read(&view).unwrap() == before);
     assert_eq!(status(&test_env.document("two"), "c"), "COMPLETED");
-    assert!(test_env.view("two").with_file_name("reports").join("two__c.json").is_file());
+    assert!(test_env.view_path("two").with_file_name("reports").join("two__c.json").is_file());
     let quarantined = recovered.json()["quarantined"][0][1].as_str().unwrap().to_owned();
     assert_eq!(fs::read_to_string(quarantined).unwrap(), "mine");
     let again = test_env.callboard(&["recover", "--json"]).run().json();

@@ -10,7 +10,7 @@ use crate::sessions::{status, test_env};
 /// Starts a run, and waits until the agent of its second step, which never ends by itself, has started.
 fn start_run(test_env: &TestEnv) -> Running<'_> {
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * hang"]);
+    test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     running
@@ -26,18 +26,18 @@ fn emergency_copy(stderr: &str) -> PathBuf {
 fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
     let test_env = test_env();
     let running = start_run(&test_env);
-    fs::remove_dir_all(test_env.store()).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     assert!(ended.stderr.contains("was removed, moved or replaced while it was in use"), "{}", ended.stderr);
     assert!(ended.stderr.contains("running agents continue"), "{}", ended.stderr);
-    assert!(!test_env.store().exists(), "it was made again");
+    assert!(!test_env.store_dir().exists(), "it was made again");
 
     let copy = emergency_copy(&ended.stderr);
     assert!(copy.starts_with(test_env.home()), "{}", copy.display());
     let recovered = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
@@ -53,10 +53,10 @@ fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_o
     fs::write(&state, "not a directory").unwrap();
     fs::create_dir(&temporary).unwrap();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).env("XDG_STATE_HOME", &state).env("TMPDIR", &temporary).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    fs::remove_dir_all(test_env.store()).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     assert!(ended.stderr.contains("Not a directory"), "{}", ended.stderr);
@@ -72,7 +72,7 @@ fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_o
 fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     let test_env = test_env();
     let running = start_run(&test_env);
-    fs::remove_dir_all(test_env.store()).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
     let copy = emergency_copy(&running.wait().stderr);
     let command = format!("callboard recover --from {}", copy.display());
     for (arguments, code) in [(&["ls"][..], 0), (&["show", "trial"], 2), (&["resume"], 2), (&["doctor"], 1)] {
@@ -81,7 +81,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
         let text = format!("{}{}", session.stdout, session.stderr);
         assert!(text.contains("there is no store, although `.agents/runs` has 1 run and a copy"), "{text}");
         assert!(text.contains(&command), "{text}");
-        assert!(!test_env.store().exists(), "{text}");
+        assert!(!test_env.store_dir().exists(), "{text}");
     }
 
     // Without the copy the views are left.
@@ -91,13 +91,13 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     assert!(stderr.contains("callboard recover --from-view"), "{stderr}");
 
     // A new run says what the new store lacks.
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let fresh = test_env.run(&[]).run();
     assert_eq!(fresh.code, 0, "{}", fresh.transcript());
     assert!(fresh.stderr.contains("there is no store, although"), "{}", fresh.stderr);
     let stderr = test_env.callboard(&["ls"]).run().stderr;
     assert!(!stderr.contains("there is no store"), "{stderr}");
-    testkit::orphans(&test_env.store()).iter().for_each(testkit::Orphan::kill);
+    testkit::orphans(&test_env.store_dir()).iter().for_each(testkit::Orphan::kill);
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let copy = test_env.shared_dir().join("copy.db");
-    fs::copy(test_env.store().join("callboard.db"), &copy).unwrap();
-    fs::remove_dir_all(test_env.store()).unwrap();
+    fs::copy(test_env.store_dir().join("callboard.db"), &copy).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
     let from = copy.to_str().unwrap();
     let session = test_env.callboard(&["recover", "--from", from, "--dry-run"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("would be created from the copy"), "{}", session.stdout);
     assert!(session.stdout.contains("trial whole"), "{}", session.stdout);
-    assert!(!test_env.store().exists());
+    assert!(!test_env.store_dir().exists());
     let done = test_env.callboard(&["recover", "--from", from]).run();
     assert_eq!(done.code, 0, "{}", done.transcript());
     assert!(done.stdout.contains("was created from the copy"), "{}", done.stdout);
@@ -125,14 +125,14 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     let test_env = test_env();
     let running = start_run(&test_env);
     let moved_store = test_env.shared_dir().join("elsewhere");
-    fs::rename(test_env.store(), &moved_store).unwrap();
+    fs::rename(test_env.store_dir(), &moved_store).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
     emergency_copy(&ended.stderr);
-    fs::rename(&moved_store, test_env.store()).unwrap();
+    fs::rename(&moved_store, test_env.store_dir()).unwrap();
     assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     test_env.expect_no_orphans();
 }
@@ -141,10 +141,10 @@ fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
 fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let test_env = test_env();
     let running = start_run(&test_env);
-    fs::remove_dir_all(test_env.store()).unwrap();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
     let ended = running.wait();
     let copy = emergency_copy(&ended.stderr);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.run_named("another").run().code, 0);
     let recovered = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());

@@ -30,7 +30,7 @@ fn commit_all(test_env: &TestEnv) {
 fn wait_for_master(test_env: &TestEnv, what: &str, predicate: impl Fn(&Value) -> bool) {
     let directory = test_env.repo().join(".workflow/.cycle");
     let path = directory.join(format!("{ID}.json"));
-    testkit::until(&directory, what, || {
+    testkit::wait_until(&directory, what, || {
         let state = serde_json::from_str(&std::fs::read_to_string(&path).ok()?).ok()?;
         predicate(&state).then_some(())
     });
@@ -83,8 +83,8 @@ fn three_iterations_survive_ten_killed_engines_and_two_pauses() {
     test_env.write("test.sh", TEST);
     test_env.write("callboard.toml", "[checks]\ntest = ['sh', 'test.sh']\n");
     commit_all(&test_env);
-    test_env.plan(&AGENTS);
-    let (mut extended, mut killed) = (test_env.gate("extended"), test_env.gate("killed"));
+    test_env.script_agent(&AGENTS);
+    let (mut extended, mut killed) = (test_env.barrier("extended"), test_env.barrier("killed"));
     let engine = test_env.with_agent(&["cycle", "Say hello", "--run-id", ID]).start();
     // From its first commit on the cycle can be resumed.
     test_env.agent_log().wait_for_start("ra#1.1");
@@ -183,7 +183,7 @@ fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
     let test_env = test_env();
     test_env.write("a", "a\n");
     commit_all(&test_env);
-    test_env.plan(&["ra * hang"]);
+    test_env.script_agent(&["ra * hang"]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
     wait_for_master(&test_env, "running cycle", |state| state["agents"]["ra"]["status"] == "running");
@@ -201,7 +201,7 @@ fn a_live_engine_shows_a_status_at_once_and_replaces_a_corrupt_master_file() {
     let ended = engine.wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());
     assert!(ended.stderr.contains("another program changed"), "{}", ended.transcript());
-    let quarantined = std::fs::read_dir(test_env.store().join("quarantine").join(ID)).unwrap();
+    let quarantined = std::fs::read_dir(test_env.store_dir().join("quarantine").join(ID)).unwrap();
     let quarantined: Vec<_> =
         quarantined.flatten().map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect();
     assert_eq!(quarantined, ["{ torn"]);
@@ -216,7 +216,7 @@ fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
     commit_all(&test_env);
     let progress = format!(".workflow/.cycle/{ID}.progress");
     test_env.write(&progress, "in the way of the directory");
-    test_env.plan(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
+    test_env.script_agent(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ep#1.1");
     for _ in 0..5 {
@@ -235,7 +235,7 @@ fn a_conflicting_request_is_refused_with_the_status() {
     let test_env = test_env();
     test_env.write("a", "a\n");
     commit_all(&test_env);
-    test_env.plan(&["ra * hang"]);
+    test_env.script_agent(&["ra * hang"]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
     let refuse = |command: &[&str], status: &str| {
@@ -259,10 +259,10 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     let test_env = test_env();
     test_env.write("a", "a\n");
     commit_all(&test_env);
-    test_env.plan(&[&format!(
+    test_env.script_agent(&[&format!(
         r#"ra * do if [ -e "$shared/told" ]; then more=', "specification": "FR"'; hand_in COMPLETED ok; else read -r _ <"$shared/gate"; "$shared/callboard" check-signals {ID} >"$shared/signal"; echo "$?" >"$shared/told"; fi"#
     ), "ep * hang"]);
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--max-attempts", "1"]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
     assert_eq!(
@@ -271,8 +271,8 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     );
     assert_eq!(test_env.callboard(&["pause", ID]).run().code, 0);
     gate.open();
-    assert_eq!(test_env.wait_for_text("told"), "3\n");
-    assert_eq!(test_env.wait_for_text("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
+    assert_eq!(test_env.wait_for_lines("told"), "3\n");
+    assert_eq!(test_env.wait_for_lines("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
     assert_eq!(test_env.callboard(&["resume", ID]).run().code, 0);
     test_env.agent_log().wait_for_start("ra#1.2");
     test_env.agent_log().wait_for_start("ep#1.1");
@@ -291,7 +291,7 @@ fn a_decision_waits_in_the_inbox() {
     let test_env = test_env();
     test_env.write("a", "a\n");
     commit_all(&test_env);
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"ra * do more=', "specification": "FR", "decisions": [{"description": "Which database?", "options": ["SQLite", "Postgres"]}]'; hand_in COMPLETED ok"#,
         r#"ep * do cp "$PROMPT_PATH" "$shared/prompt"; more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
@@ -304,7 +304,7 @@ fn a_decision_waits_in_the_inbox() {
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let ended = test_env.callboard(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert!(test_env.wait_for_text("prompt").contains("Which database? → Postgres"));
+    assert!(test_env.wait_for_lines("prompt").contains("Which database? → Postgres"));
     assert_eq!(read_master(&test_env)["coordination"]["pending_decisions"][0]["status"], "implemented");
 }
 
@@ -321,7 +321,7 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
     assert_eq!(restored.code, 0, "{}", restored.transcript());
     assert_eq!(read_master(&test_env), before, "from the journal it is exact");
 
-    std::fs::remove_dir_all(test_env.store()).unwrap();
+    std::fs::remove_dir_all(test_env.store_dir()).unwrap();
     std::fs::write(&path, "{ torn").unwrap();
     let rebuilt = test_env.callboard(&["recover", ID]).run();
     assert_eq!(rebuilt.code, 1, "something is lost: {}", rebuilt.transcript());
@@ -333,7 +333,7 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
     let moved_files = rebuilt.stderr.matches("was moved to").count();
     assert_eq!(moved_files, 1, "only the torn file is replaced: {}", rebuilt.transcript());
     assert!(after.get("found_files").is_none());
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"ra * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
         r#"ep * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["TASK-001", "TASK-002"], "implementation": "again"'; hand_in COMPLETED ok"#,
@@ -367,7 +367,7 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
         "it stays paused until it is resumed"
     );
     assert_eq!(state["convergence"], foreign["convergence"], "unknown fields are kept");
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"ep * do more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
         r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
     ]);
@@ -384,7 +384,7 @@ fn a_printed_phase_result_is_a_report() {
     commit_all(&test_env);
     // As the agents of the seed do: they write their files and print a block.
     let progress = format!(".workflow/.cycle/{ID}.progress");
-    test_env.plan(&[
+    test_env.script_agent(&[
         &format!(
             r#"ra * do echo 'FR-001: log in' >{progress}/ra/requirements.md; printf 'PHASE_RESULT:\n- phase: ra\n- status: success\n- version: 1.0.0\n- summary: written\n'"#
         ),

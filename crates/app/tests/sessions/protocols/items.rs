@@ -10,7 +10,7 @@ use runner::{AgentProfile, AnswerError, Clock, Journal, RequestError};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use supervisor::adapter::{Adapter, RehearsalScript};
-use testkit::harness::{person, spec, wait, wrapper};
+use testkit::harness::{block_on, spec, test_author, wrapper};
 use testkit::items::{Definition, Items};
 use testkit::{Running, TestEnv};
 
@@ -28,8 +28,8 @@ fn run_id() -> RunId {
 /// Opens the run `trial` with the scripted agent.
 fn open_with_agents(behaviours: &[&str]) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
-    test_env.plan(behaviours);
-    let profile = wrapper(&test_env.agent());
+    test_env.script_agent(behaviours);
+    let profile = wrapper(&test_env.agent_path());
     open_run(&test_env, &Definition::new("furnish the room"), profile);
     test_env
 }
@@ -37,7 +37,7 @@ fn open_with_agents(behaviours: &[&str]) -> TestEnv {
 fn open_run(test_env: &TestEnv, definition: &Definition, profile: AgentProfile) {
     let spec = spec(definition, &run_id(), test_env.repo(), Some(profile));
     let store = test_env.open_store();
-    wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
+    block_on(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, test_author(), spec)).unwrap();
 }
 
 /// Returns a definition whose step `record` runs this shell line as a check.
@@ -50,9 +50,9 @@ fn definition_recording_with(line: &str) -> Definition {
 /// Opens the run `trial` with an approved item; its engine was killed, so that step `record` has not started.
 fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
-    test_env.plan(&[PLAN_ONE_ITEM]);
+    test_env.script_agent(&[PLAN_ONE_ITEM]);
     let shared = test_env.shared_dir().display().to_string();
-    open_run(&test_env, &definition(&shared), wrapper(&test_env.agent()));
+    open_run(&test_env, &definition(&shared), wrapper(&test_env.agent_path()));
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     engine.kill();
@@ -63,7 +63,7 @@ fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
 
 fn journal(test_env: &TestEnv) -> Journal {
     let store = test_env.open_store();
-    wait(Journal::load(&store, &Clock::system(), KINDS, &run_id())).unwrap().unwrap()
+    block_on(Journal::load(&store, &Clock::system(), KINDS, &run_id())).unwrap().unwrap()
 }
 
 fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
@@ -72,13 +72,13 @@ fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Re
         "approve" => Answer::Approve { text: None },
         _ => Answer::Reject { reason: "too dark".to_owned() },
     };
-    wait(runner::answer(&mut journal(test_env), person(), &step, turn.map(Turn), answer))
+    block_on(runner::answer(&mut journal(test_env), test_author(), &step, turn.map(Turn), answer))
 }
 
 /// Sends the protocol's own request `reopen` for an item.
 fn reopen(test_env: &TestEnv, item: &str) -> Result<(), RequestError> {
     let request = Request::Protocol(json!({ "reopen": item }));
-    wait(runner::request(&mut journal(test_env), person(), request, None))
+    block_on(runner::request(&mut journal(test_env), test_author(), request, None))
 }
 
 fn resume(test_env: &TestEnv) -> Running<'_> {
@@ -98,7 +98,7 @@ fn wait_for_item_view(
 ) -> Value {
     let directory = test_env.repo().join(".items/trial");
     std::fs::create_dir_all(&directory).unwrap();
-    testkit::until(&directory, what, || {
+    testkit::wait_until(&directory, what, || {
         let text = std::fs::read_to_string(directory.join(format!("{item}.json"))).ok()?;
         let view: Value = serde_json::from_str(&text).expect("a view is whole");
         predicate(&view).then_some(view)
@@ -189,7 +189,7 @@ fn the_model_of_a_role_may_be_set_before_its_step_exists() {
     let session =
         test_env.callboard(&["resume", "trial", "--model", "maker=large", "--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    let context = test_env.attempt("trial", "lamp.make", "1.1").join("context.json");
+    let context = test_env.attempt_dir("trial", "lamp.make", "1.1").join("context.json");
     let context: Value = serde_json::from_str(&std::fs::read_to_string(context).unwrap()).unwrap();
     assert_eq!(context["model"], "large");
 }
@@ -223,12 +223,12 @@ fn every_command_works_for_a_protocol_that_was_added() {
     ] {
         expect_exit(arguments, 0);
     }
-    test_env.plan(&[PLAN_TWO_ITEMS]);
+    test_env.script_agent(&[PLAN_TWO_ITEMS]);
     let engine = test_env.callboard(&["retry", "trial"]).start();
     wait_for_item(&test_env, "desk", "approve", "waiting");
     wait_for_item(&test_env, "lamp", "approve", "waiting");
     expect_exit(&["pause", "trial"], 0);
-    testkit::until(&test_env.repo().join(".items/trial"), "a pause shows in the document", || {
+    testkit::wait_until(&test_env.repo().join(".items/trial"), "a pause shows in the document", || {
         let plan = std::fs::read_to_string(test_env.repo().join(".items/trial/plan.json")).ok()?;
         plan.contains(r#""status": "paused""#).then_some(())
     });
@@ -251,13 +251,13 @@ fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
             "cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"
         ))
     });
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let engine = resume(&test_env);
-    test_env.wait_for_note("started");
+    test_env.wait_for_file("started");
     engine.kill();
     engine.wait();
     let engine = resume(&test_env);
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     gate.open();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
@@ -273,7 +273,7 @@ fn a_red_check_is_evidence_of_a_failed_step() {
     assert_eq!(ended.code, 1, "{}", ended.transcript());
     let log = test_env.callboard(&["log", "trial", "--step", "lamp.record"]).run();
     assert!(log.stdout.contains("test failed: exit code 101"), "{}", log.transcript());
-    let attempt = test_env.attempt("trial", "lamp.record", "1.1");
+    let attempt = test_env.attempt_dir("trial", "lamp.record", "1.1");
     let report: Value = serde_json::from_slice(&std::fs::read(attempt.join("report.json")).unwrap()).unwrap();
     let result = CheckResult::deserialize(&report[CHECKS_FIELD][0]).unwrap();
     assert_eq!((result.exit_code, result.output.as_str()), (Some(101), "3 tests failed\n"));
@@ -287,7 +287,7 @@ fn a_rehearsed_check_passes_without_being_run() {
     let plan = json!({ "items": [{ "id": "lamp" }] });
     let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
     let rehearsal = RehearsalScript { by_default: by_default.into(), ..RehearsalScript::default() };
-    let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&test_env.agent()) };
+    let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&test_env.agent_path()) };
     open_run(&test_env, &definition_recording_with("touch ran; exit 1"), profile);
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");

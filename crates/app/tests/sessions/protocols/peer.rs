@@ -1,6 +1,7 @@
 //! `callboard peer`: cycles of the real binary, with the scripted agent of the rehearsal or that of the tests.
 
 mod arguments;
+mod complete_cycles;
 mod continuing;
 mod corrupted;
 mod killing;
@@ -8,7 +9,6 @@ mod naming;
 mod prompts;
 mod reporting;
 mod stopping;
-mod whole;
 
 use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
 use protocol::{KINDS, RunId, Typed};
@@ -33,7 +33,7 @@ fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
     let cycle: CycleId = cycle.parse().unwrap();
     let store = test_env.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, None)).unwrap();
+    let run_at = harness::block_on(RunAtRevision::load(store.as_ref(), KINDS, &run, None)).unwrap();
     let run_at = run_at.expect("there is such a cycle");
     let cycle = Typed::<Peer>::of(run_at.machine()).expect("a run of `peer`");
     (Definition::clone(&cycle.definition), Document::clone(&cycle.document))

@@ -1,17 +1,17 @@
 //! `callboard state`: documents read, patched and watched by independent programs.
 
 mod following;
-mod inside;
 mod manual;
+mod within_attempt;
 mod writers;
 
 use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use testkit::{Gate, Running, Session, TestEnv};
+use testkit::{AgentBarrier, Running, Session, TestEnv};
 
-use crate::sessions::protocols::together::{CYCLE, RUN, open};
+use crate::sessions::protocols::every_protocol::{CYCLE, RUN, open};
 use crate::sessions::test_env;
 
 /// Runs the shell script of its phase, and reports what the script prints as the phase's output.
@@ -53,10 +53,10 @@ fn resume_cycle(test_env: &TestEnv) -> Running<'_> {
 }
 
 /// Starts the engine, and waits until the planner, whose script is `WAIT_AT_GATE`, is running.
-fn start_planner(test_env: &TestEnv) -> (Running<'_>, Gate) {
-    let gate = test_env.gate("hold");
+fn start_planner(test_env: &TestEnv) -> (Running<'_>, AgentBarrier) {
+    let gate = test_env.barrier("hold");
     let engine = resume_cycle(test_env);
-    test_env.wait_for_note("planning");
+    test_env.wait_for_file("planning");
     (engine, gate)
 }
 

@@ -161,7 +161,7 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     let other = test_env.callboard(&["import", "coordination/"]).run();
     assert_eq!(other.code, 3, "{}", other.transcript());
     std::fs::write(test_env.shared_dir().join("team.sh"), VERIFYING_AGENTS).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let resumed = test_env.with_agent(&["resume", run]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(coordination_file(&test_env, "pm_state.json")["completion_percentage"], 100.0);
@@ -169,7 +169,7 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     assert_eq!(groups["A"]["iterations"], serde_json::json!({ "developer": 2, "qa": 1, "tech_lead": 2 }));
     assert_eq!(test_env.git(&["show", "main:c.txt"]), "C.developer\n", "the open group was built");
     assert_eq!(groups["A"]["files_modified"], serde_json::json!(["outside.txt"]), "as git has it");
-    let prompt = test_env.wait_for_text("prompt");
+    let prompt = test_env.wait_for_lines("prompt");
     assert!(prompt.contains("These files were changed outside of the plan: outside.txt."), "{prompt}");
 }
 
@@ -233,7 +233,7 @@ fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
     test_env.git(&["add", "--all"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
     std::fs::write(test_env.shared_dir().join("team.sh"), CHAINED_AGENTS).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let points = [
         "before-merge",
         "after-merge",
@@ -293,7 +293,7 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     // The branch of another program: it is neither continued nor deleted.
     test_env.git(&["branch", "feature/group-A-first"]);
     std::fs::write(test_env.shared_dir().join("team.sh"), COLLIDING_AGENTS).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let groups = coordination_file(&test_env, "group_status.json");
@@ -341,7 +341,7 @@ esac
 fn only_changes_of_the_developers_are_merged() {
     let test_env = test_env();
     std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS_WITH_STRAY_CHANGES).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let files = [test_env.git(&["show", "main:a.txt"]), test_env.git(&["show", "main:b.txt"])];
@@ -380,8 +380,8 @@ esac
 fn four_processes_with_a_hundred_updates_each_lose_none() {
     let test_env = test_env();
     std::fs::write(test_env.shared_dir().join("team.sh"), WRITING_AGENTS).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
-    let mut gate = test_env.gate("together");
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
+    let mut gate = test_env.barrier("together");
     let team = ["team", "Four parts", "--run-id", "trial", "--jobs", "4"];
     let engine = test_env.with_agent(&team).start();
     for group in ["A", "B", "C", "D"] {

@@ -20,8 +20,8 @@ fn run_status(test_env: &TestEnv) -> Value {
 fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
@@ -44,7 +44,10 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
         resumed.stderr
     );
     assert_eq!(running.wait().code, 0);
-    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]);
+    assert_eq!(
+        test_env.agent_log().starts_and_ends(),
+        ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1"]
+    );
     let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("pause: lunch  tester on "), "{}", log.stdout);
 }
@@ -53,17 +56,17 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
 fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     let test_env = test_env();
     test_env.workflow(&["a", "other"]);
-    test_env.plan(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
-    let (mut gate, mut other_gate) = (test_env.gate("gate"), test_env.gate("other-gate"));
+    test_env.script_agent(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
+    let (mut gate, mut other_gate) = (test_env.barrier("gate"), test_env.barrier("other-gate"));
     let running = test_env.run(&["--jobs", "2"]).env("CALLBOARD_BACKOFF", "1ms").start();
     test_env.agent_log().wait_for_start("a#1.1");
     test_env.agent_log().wait_for_start("other#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 failed, retrying in");
+    running.wait_for_stderr("a#1.1 failed, retrying in");
     other_gate.open();
     // The engine's loop has run once more since the back-off elapsed.
-    running.wait_until_it_says("other#1.1 finished");
+    running.wait_for_stderr("other#1.1 finished");
     assert_eq!(test_env.agent_log().started().len(), 2, "{:?}", test_env.agent_log().started());
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
@@ -73,8 +76,8 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
 fn a_run_without_an_engine_can_be_paused_and_resumed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
@@ -114,7 +117,7 @@ fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
 fn two_failed() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a", "d: b"]);
-    test_env.plan(&["a * exit 1", "b * exit 1"]);
+    test_env.script_agent(&["a * exit 1", "b * exit 1"]);
     let session = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -125,7 +128,7 @@ fn two_failed() -> TestEnv {
 #[test]
 fn one_failed_step_can_be_retried() {
     let test_env = two_failed();
-    test_env.plan(&["b * exit 1"]);
+    test_env.script_agent(&["b * exit 1"]);
     let session = test_env.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "b has still failed: {}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "a#2.1", "c#1.1"]);
@@ -139,7 +142,7 @@ fn one_failed_step_can_be_retried() {
 #[test]
 fn all_failed_steps_can_be_retried() {
     let test_env = two_failed();
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let started = test_env.agent_log().started();
@@ -150,12 +153,12 @@ fn all_failed_steps_can_be_retried() {
 fn a_retry_during_a_run_is_left_to_its_engine() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.plan(&["a * exit 1", "b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * exit 1", "b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
-    running.wait_until_it_says("a#1.1 failed");
+    running.wait_for_stderr("a#1.1 failed");
     test_env.agent_log().wait_for_start("b#1.1");
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let retried = test_env.callboard(&["retry", "trial", "a"]).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stderr.contains("its engine, process"), "{}", retried.stderr);
@@ -168,7 +171,7 @@ fn a_retry_during_a_run_is_left_to_its_engine() {
 fn a_retry_where_nothing_failed_is_refused() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["retry", "trial"]).run().transcript(), @"
@@ -199,8 +202,8 @@ fn a_retry_where_nothing_failed_is_refused() {
 fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["a * wait gate", "c * wait c-gate"]);
-    let (mut gate, mut c_gate) = (test_env.gate("gate"), test_env.gate("c-gate"));
+    test_env.script_agent(&["a * wait gate", "c * wait c-gate"]);
+    let (mut gate, mut c_gate) = (test_env.barrier("gate"), test_env.barrier("c-gate"));
     let running = test_env.run(&["--jobs", "3"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
@@ -213,7 +216,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     test_env.agent_log().wait_for_start("c#1.1");
     // The skipped step is not queued when its needs are done.
     gate.open();
-    running.wait_until_it_says("a#1.1 finished");
+    running.wait_for_stderr("a#1.1 finished");
     c_gate.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "c#1.1"]);
@@ -229,7 +232,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
 fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * exit 1"]);
+    test_env.script_agent(&["a * exit 1"]);
     assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
     let skipped = test_env.callboard(&["skip", "trial", "a", "--reason", "hopeless"]).run();
@@ -244,8 +247,8 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
 fn a_running_or_succeeded_step_cannot_be_skipped() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     assert_snapshot!(test_env.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
@@ -272,7 +275,7 @@ const TRIES_CONTROL_COMMANDS: &str = r#"a * do for word in pause stop retry resu
 fn agents_cannot_control_their_own_run() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&[TRIES_CONTROL_COMMANDS]);
+    test_env.script_agent(&[TRIES_CONTROL_COMMANDS]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let codes = fs::read_to_string(test_env.shared_dir().join("codes")).unwrap();
@@ -296,17 +299,17 @@ fn a_dead_agents_orphan_cannot_control_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     // The process has a session of its own, but its environment still has the variables of the attempt.
-    test_env.plan(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
+    test_env.script_agent(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    assert_eq!(test_env.wait_for_text("code").trim(), "3");
+    assert_eq!(test_env.wait_for_lines("code").trim(), "3");
 }
 
 #[test]
 fn by_default_a_failure_stops_the_siblings() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "other: slow"]);
-    test_env.plan(&["bad * wait-and-fail gate", "slow * hang"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["bad * wait-and-fail gate", "slow * hang"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
@@ -321,10 +324,10 @@ fn by_default_a_failure_stops_the_siblings() {
 fn with_drain_running_steps_finish_and_nothing_more_starts() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "other: slow"]);
-    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
-    running.wait_until_it_says("bad#1.1 failed");
+    running.wait_for_stderr("bad#1.1 failed");
     test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
     let session = running.wait();
@@ -338,10 +341,10 @@ fn with_drain_running_steps_finish_and_nothing_more_starts() {
 fn with_continue_all_independent_steps_run() {
     let test_env = test_env();
     test_env.workflow(&["bad", "after: bad", "slow", "other: slow"]);
-    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "continue"]).start();
-    running.wait_until_it_says("bad#1.1 failed");
+    running.wait_for_stderr("bad#1.1 failed");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -354,13 +357,13 @@ fn with_continue_all_independent_steps_run() {
 fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 finished");
+    running.wait_for_stderr("a#1.1 finished");
     assert_eq!(test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -371,7 +374,7 @@ fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
 fn skipping_all_remaining_steps_without_an_engine_succeeds() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * exit 1"]);
+    test_env.script_agent(&["b * exit 1"]);
     assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
     let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run();
     assert_eq!(skipped.code, 0, "{}", skipped.transcript());
@@ -384,7 +387,7 @@ fn skipping_all_remaining_steps_without_an_engine_succeeds() {
 fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
@@ -394,7 +397,7 @@ fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
     let refused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(refused.code, 3, "{}", refused.transcript());
     assert!(refused.stderr.contains("it is stopped"), "{}", refused.stderr);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
@@ -402,13 +405,13 @@ fn a_paused_run_can_be_stopped_and_a_stopped_one_is_not_paused() {
 fn a_stopped_run_continues_when_its_failed_step_is_retried() {
     let test_env = test_env();
     test_env.workflow(&["a", "b"]);
-    test_env.plan(&["a * exit 1", "b * hang"]);
+    test_env.script_agent(&["a * exit 1", "b * hang"]);
     let running = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
-    running.wait_until_it_says("a#1.1 failed");
+    running.wait_for_stderr("a#1.1 failed");
     test_env.agent_log().wait_for_start("b#1.1");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
 }
@@ -417,10 +420,10 @@ fn a_stopped_run_continues_when_its_failed_step_is_retried() {
 fn a_run_that_is_ending_is_neither_paused_nor_retried() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow"]);
-    test_env.plan(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
-    running.wait_until_it_says("bad#1.1 failed");
+    running.wait_for_stderr("bad#1.1 failed");
     test_env.agent_log().wait_for_start("slow#1.1");
     for command in [&["pause", "trial"][..], &["retry", "trial"], &["skip", "trial", "bad", "--reason", "x"]]
     {
@@ -430,6 +433,6 @@ fn a_run_that_is_ending_is_neither_paused_nor_retried() {
     }
     gate.open();
     assert_eq!(running.wait().code, 1);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0, "when it has ended it can be");
 }

@@ -9,9 +9,9 @@ use crate::sessions::{last_error, status, test_env};
 fn agents_outlive_the_engine_and_are_adopted() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.plan(&["a * wait gate", "b * wait gate"]);
-    let mut gate = test_env.gate("gate");
-    let reader = ViewReader::start(&test_env.view("trial"));
+    test_env.script_agent(&["a * wait gate", "b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
+    let reader = ViewReader::start(&test_env.view_path("trial"));
     let running = test_env.run(&["--jobs", "2"]).start();
     let agents = ["a#1.1", "b#1.1"]
         .map(|attempt| ProcessHandle::of(test_env.agent_log().wait_for_start(attempt)).expect("at work"));
@@ -19,7 +19,7 @@ fn agents_outlive_the_engine_and_are_adopted() {
     assert_eq!(running.wait().code, -1);
     assert!(agents.iter().all(|agent| !agent.has_ended()), "they work on");
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
-    resumed.wait_until_it_says("b#1.1 is still running: adopted");
+    resumed.wait_for_stderr("b#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -34,15 +34,15 @@ fn agents_outlive_the_engine_and_are_adopted() {
 fn an_attempt_that_ended_without_an_engine_keeps_its_result() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     gate.open();
-    let exit = test_env.attempt("trial", "a", "1.1");
-    testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
+    let exit = test_env.attempt_dir("trial", "a", "1.1");
+    testkit::wait_until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
@@ -51,11 +51,11 @@ fn an_attempt_that_ended_without_an_engine_keeps_its_result() {
 fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
     agent.wait();
     test_env.agent_log().wait_for_start("a#1.2");
     gate.open();
@@ -78,12 +78,12 @@ fn an_attempt_whose_shim_is_killed_is_repeated_and_not_counted() {
 fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * grandchild gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * grandchild gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let grandchild = test_env.agent_log().wait_for_grandchild("a#1.1");
     let grandchild = ProcessHandle::of(grandchild).expect("it lives in a session of its own");
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
     test_env.agent_log().wait_for_start("a#1.2");
     assert!(grandchild.has_ended());
     gate.open();
@@ -95,14 +95,14 @@ fn a_killed_shims_processes_are_killed_before_the_next_attempt() {
 fn a_process_that_keeps_calling_exec_is_found() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * restless gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * restless gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let mut grandchildren = Vec::new();
     for number in 1..=5 {
         let pid = test_env.agent_log().wait_for_grandchild(&format!("a#1.{number}"));
         grandchildren.extend(ProcessHandle::of(pid));
-        ProcessHandle::shim(&test_env.attempt("trial", "a", &format!("1.{number}")))
+        ProcessHandle::shim(&test_env.attempt_dir("trial", "a", &format!("1.{number}")))
             .expect("its shim lives")
             .kill();
     }
@@ -117,12 +117,12 @@ fn a_process_that_keeps_calling_exec_is_found() {
 fn a_turn_that_is_interrupted_too_often_fails() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     // The first attempt and five repeats.
     for number in 1..=6 {
         test_env.agent_log().wait_for_start(&format!("a#1.{number}"));
-        ProcessHandle::shim(&test_env.attempt("trial", "a", &format!("1.{number}")))
+        ProcessHandle::shim(&test_env.attempt_dir("trial", "a", &format!("1.{number}")))
             .expect("its shim lives")
             .kill();
     }
@@ -138,12 +138,12 @@ fn a_turn_that_is_interrupted_too_often_fails() {
 fn engine_and_shim_may_die_together() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
     running.wait();
     agent.wait();
     gate.open();
@@ -156,8 +156,8 @@ fn engine_and_shim_may_die_together() {
 fn a_detached_run_continues_in_the_background() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let session = test_env.run(&["--detach"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --detach
@@ -169,7 +169,7 @@ fn a_detached_run_continues_in_the_background() {
     let refused = test_env.callboard(&["resume"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     gate.open();
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
     test_env.expect_no_orphans();
 }
@@ -182,7 +182,7 @@ fn a_detached_run_prints_its_pid_as_json() {
     let event = session.json();
     assert_eq!((&event["event"], &event["run"]), (&"detached".into(), &"trial".into()));
     assert!(event["pid"].as_u64().is_some());
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
@@ -190,11 +190,11 @@ fn a_detached_run_prints_its_pid_as_json() {
 fn embedded_a_store_removed_under_an_engine_ends_it_with_an_error() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    std::fs::rename(test_env.store(), test_env.home().join("gone")).unwrap();
+    std::fs::rename(test_env.store_dir(), test_env.home().join("gone")).unwrap();
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());

@@ -8,7 +8,7 @@ use crate::sessions::{last_error, status, test_env};
 fn a_failed_attempt_is_retried() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 failed"]);
+    test_env.script_agent(&["a 1 failed"]);
     let session = test_env.run(&[]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -30,8 +30,8 @@ fn a_failed_attempt_is_retried() {
 fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "after: bad slow"]);
-    test_env.plan(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("slow#1.1");
     gate.open();
@@ -72,7 +72,13 @@ fn max_attempts_can_be_set_for_the_run_and_for_a_step() {
         "wf.yaml",
         &format!("name: t\nsteps:\n  - {{id: own, {step}, max_attempts: 4}}\n  - {{id: other, {step}}}\n"),
     );
-    test_env.plan(&["own 1 exit 1", "own 2 exit 1", "own 3 exit 1", "other 1 exit 1", "other 2 exit 1"]);
+    test_env.script_agent(&[
+        "own 1 exit 1",
+        "own 2 exit 1",
+        "own 3 exit 1",
+        "other 1 exit 1",
+        "other 2 exit 1",
+    ]);
     assert_eq!(test_env.run(&["--max-attempts", "3", "--jobs", "1"]).run().code, 0);
     let document = test_env.document("trial");
     assert_eq!(document["steps"]["own"]["attempts"], 4);
@@ -128,7 +134,7 @@ fn a_step_that_exceeds_its_timeout_is_ended() {
     let text =
         "name: t\nsteps:\n  - {id: a, agent: coder, prompt: task.md, timeout: 50ms, max_attempts: 1}\n";
     test_env.write("wf.yaml", text);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!(last_error(&test_env.document("trial"), "a"), "Agent process timed out after 0 s");
@@ -138,13 +144,13 @@ fn a_step_that_exceeds_its_timeout_is_ended() {
 #[test]
 fn an_agent_that_ignores_term_is_killed() {
     let test_env = test_env();
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     test_env.write(
         "callboard.toml",
         &format!("[adapters.coder]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
     );
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 stubborn"]);
+    test_env.script_agent(&["a 1 stubborn"]);
     // One attempt only: a good agent might need more time than this one is given.
     let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -158,7 +164,7 @@ fn an_agent_that_ignores_term_is_killed() {
 fn first_error(behaviour: &str) -> String {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[&format!("a 1 {behaviour}")]);
+    test_env.script_agent(&[&format!("a 1 {behaviour}")]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let failed =

@@ -21,8 +21,8 @@ fn a_removed_run_is_gone_with_its_files_and_its_name_is_free() {
     assert_eq!(test_env.callboard(&["rm", "tri"]).run().code, 2, "the whole name is needed");
     let removed = test_env.callboard(&["rm", "trial"]).run();
     assert_eq!(removed.code, 0, "{}", removed.transcript());
-    assert!(!test_env.view("trial").parent().unwrap().exists());
-    assert!(!test_env.store().join("attempts/trial").exists());
+    assert!(!test_env.view_path("trial").parent().unwrap().exists());
+    assert!(!test_env.store_dir().join("attempts/trial").exists());
     assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
     assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 2);
     assert_eq!(test_env.run(&[]).run().code, 0);
@@ -35,18 +35,18 @@ fn a_changed_view_that_is_not_text_is_kept() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    fs::write(test_env.view("trial"), b"\xff\xfe").unwrap();
+    fs::write(test_env.view_path("trial"), b"\xff\xfe").unwrap();
     let removed = test_env.callboard(&["rm", "trial"]).run();
     assert_eq!(removed.code, 0, "{}", removed.transcript());
     assert!(removed.stderr.contains("another program has changed it"), "{}", removed.transcript());
-    assert_eq!(fs::read(test_env.view("trial")).unwrap(), b"\xff\xfe");
+    assert_eq!(fs::read(test_env.view_path("trial")).unwrap(), b"\xff\xfe");
 }
 
 #[test]
 fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let refused = test_env.callboard(&["rm", "trial"]).run();
@@ -85,7 +85,7 @@ fn deleting_the_directory_of_a_run_deletes_its_view_and_ls_says_so() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    fs::remove_dir_all(test_env.view("trial").parent().unwrap()).unwrap();
+    fs::remove_dir_all(test_env.view_path("trial").parent().unwrap()).unwrap();
     let listed = test_env.callboard(&["ls"]).run();
     assert!(listed.stdout.contains("trial  succeeded"), "{}", listed.transcript());
     assert_snapshot!(listed.stderr.replace(test_env.repo().to_str().unwrap(), "[REPO]"), @"note: the files of run `trial` in `[REPO]/.agents/runs/trial` are gone, the run is not: `callboard show trial` shows it, `callboard rm trial` removes it");

@@ -38,11 +38,11 @@ fn a_succeeded_run_is_not_resumed() {
 fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let mut started = 0;
     let mut interrupt = |run: &str| {
         let running = test_env.run_named(run).start();
-        testkit::until(&test_env.shared_dir(), "another begin", || {
+        testkit::wait_until(&test_env.shared_dir(), "another begin", || {
             (test_env.agent_log().started().len() > started).then_some(())
         });
         started = test_env.agent_log().started().len();
@@ -59,7 +59,7 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     hint: `callboard resume second`  trial
     [exit 2]
     ");
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume", "second"]).run().code, 0);
     let session = test_env.callboard(&["resume"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -70,8 +70,8 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
 fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let refused = test_env.callboard(&["resume"]).run();
@@ -91,13 +91,13 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
 fn resume_needs_no_flags_but_takes_them() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&["--env", "COLOUR=red"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    test_env.plan(&["a * tell"]);
-    let template = format!("{} from-the-template", test_env.agent().display());
+    test_env.script_agent(&["a * tell"]);
+    let template = format!("{} from-the-template", test_env.agent_path().display());
     assert_eq!(test_env.callboard(&["resume", "--command-template", &template]).run().code, 0);
     let arguments = std::fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
     assert_eq!(arguments, "from-the-template\n");
@@ -109,12 +109,12 @@ fn resume_needs_no_flags_but_takes_them() {
 fn the_journal_shows_who_resumed_a_run_and_why() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let resumed = test_env.callboard(&["resume", "trial", "--reason", "after lunch"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let log = test_env.callboard(&["log", "trial"]).run();
@@ -125,7 +125,7 @@ fn the_journal_shows_who_resumed_a_run_and_why() {
 fn a_failed_run_is_retried_not_resumed() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * exit 1"]);
+    test_env.script_agent(&["a * exit 1"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     assert_snapshot!(test_env.callboard(&["resume", "trial"]).run().transcript(), @"
     $ callboard resume trial
@@ -141,13 +141,13 @@ fn a_failed_run_is_retried_not_resumed() {
 fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let open = |name| test_env.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }
-    testkit::until(&test_env.shared_dir(), "three at work", || {
+    testkit::wait_until(&test_env.shared_dir(), "three at work", || {
         (test_env.agent_log().started().len() == 3).then_some(())
     });
     assert_eq!(test_env.callboard(&["stop", "stopped"]).run().code, 0);
@@ -158,7 +158,7 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     assert_eq!((all.code, all.stdout.as_str()), (0, "killed\n"), "{}", all.transcript());
     gate.open();
     for name in ["killed", "working"] {
-        test_env.wait_for_engine(name);
+        test_env.wait_for_engine_exit(name);
     }
     let runs = test_env.callboard(&["ls", "--json"]).run().json();
     let status = |run: &str| {

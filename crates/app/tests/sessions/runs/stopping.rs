@@ -9,7 +9,7 @@ use crate::sessions::{last_error, status, test_env};
 fn with_hanging_agent(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&[behaviour]);
+    test_env.script_agent(&[behaviour]);
     test_env
 }
 
@@ -35,7 +35,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     test_env.expect_no_orphans();
     let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("PENDING", &0.into()));
-    test_env.plan(&["a 1 tell"]);
+    test_env.script_agent(&["a 1 tell"]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
@@ -48,7 +48,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
-    running.wait_until_it_says("press Ctrl-C again");
+    running.wait_for_stderr("press Ctrl-C again");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
@@ -105,7 +105,7 @@ fn stop_waits_until_no_agent_is_left() {
     let document = test_env.document("trial");
     assert_eq!(status(&document, "a"), "PENDING");
     assert!(!last_error(&document, "a").is_empty());
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
@@ -132,7 +132,7 @@ fn stop_without_an_engine_ends_the_agents() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.expect_no_orphans();
     assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
 }
@@ -145,7 +145,7 @@ fn stopping_twice_is_idempotent_and_a_succeeded_run_cannot_be_stopped() {
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 130);
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert_snapshot!(test_env.callboard(&["stop", "trial"]).run().transcript(), @"
     $ callboard stop trial

@@ -49,7 +49,7 @@ fn with_one_job_steps_run_one_after_the_other() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c"]);
     assert_eq!(test_env.run(&["--jobs", "1"]).run().code, 0);
-    let order = test_env.agent_log().order();
+    let order = test_env.agent_log().starts_and_ends();
     assert_eq!(order, ["begin a#1.1", "end a#1.1", "begin b#1.1", "end b#1.1", "begin c#1.1", "end c#1.1"]);
 }
 
@@ -57,8 +57,8 @@ fn with_one_job_steps_run_one_after_the_other() {
 fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c"]);
-    test_env.plan(&["a * wait gate", "b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate", "b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     test_env.agent_log().wait_for_start("b#1.1");
@@ -67,7 +67,7 @@ fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     assert_eq!(status(&document, "c"), "PENDING");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    let order = test_env.agent_log().order();
+    let order = test_env.agent_log().starts_and_ends();
     let index_of = |line: &str| order.iter().position(|found| found == line).unwrap();
     assert!(index_of("begin a#1.1") < 2 && index_of("begin b#1.1") < 2, "{order:?}");
     assert!(index_of("begin c#1.1") > 2, "it waits for a place: {order:?}");
@@ -78,7 +78,7 @@ fn a_step_waits_for_everything_it_needs() {
     let test_env = test_env();
     test_env.workflow(&["left", "right", "join: left right"]);
     assert_eq!(test_env.run(&["--jobs", "2"]).run().code, 0);
-    let order = test_env.agent_log().order();
+    let order = test_env.agent_log().starts_and_ends();
     assert_eq!(order[4..], ["begin join#1.1", "end join#1.1"], "{order:?}");
 }
 
@@ -86,7 +86,7 @@ fn a_step_waits_for_everything_it_needs() {
 fn a_repository_path_may_have_spaces_and_quotes() {
     let test_env = testkit::TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "my 'old' repo");
     test_env.workflow(&["plan", "build: plan"]);
-    test_env.plan(&["build * tell"]);
+    test_env.script_agent(&["build * tell"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
@@ -130,7 +130,7 @@ fn fifty_steps_in_sequence() {
     let steps: Vec<_> =
         (0..50).map(|i| if i == 0 { "s0".to_owned() } else { format!("s{i}: s{}", i - 1) }).collect();
     test_env.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-    let reader = ViewReader::start(&test_env.view("trial"));
+    let reader = ViewReader::start(&test_env.view_path("trial"));
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.starts_with("run `trial` succeeded: 50 of 50 steps done"), "{}", session.stdout);
@@ -144,8 +144,8 @@ fn fifty_steps_at_once() {
     let test_env = test_env();
     let steps: Vec<_> = (0..50).map(|i| format!("s{i}")).collect();
     test_env.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-    test_env.plan(&["* * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["* * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "50"]).start();
     for step in &steps {
         test_env.agent_log().wait_for_start(&format!("{step}#1.1"));
@@ -153,7 +153,7 @@ fn fifty_steps_at_once() {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(test_env.agent_log().order().len(), 100);
+    assert_eq!(test_env.agent_log().starts_and_ends().len(), 100);
     test_env.expect_no_orphans();
 }
 

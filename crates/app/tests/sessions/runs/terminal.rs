@@ -8,14 +8,14 @@ use crate::sessions::{status, test_env};
 fn a_running_step_has_a_line_with_its_last_output() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let Some(run) = test_env.run(&[]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };
     let running = run.start();
-    running.wait_until_it_shows("a at work");
+    running.wait_for_stdout("a at work");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.stdout);
@@ -27,13 +27,13 @@ fn a_running_step_has_a_line_with_its_last_output() {
 fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let Some(run) = test_env.run(&[]).on_terminal() else {
         eprintln!("SKIPPED: there is no `script` here");
         return;
     };
     let mut running = run.start();
-    running.wait_until_it_shows("a at work");
+    running.wait_for_stdout("a at work");
     running.press("\u{3}");
     let session = running.wait();
     assert_eq!(session.code, 130, "{:?}", session.stdout);
@@ -43,7 +43,7 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
         session.stdout
     );
     assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
-    let exit = fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
     // The engine has asked it to end; the key itself would have been signal 2.
     assert_eq!(exit["status"]["signalled"]["signal"], 15, "{exit}");

@@ -9,18 +9,18 @@ use protocol::steps::Definition;
 use runner::{Clock, EngineExit, Notice};
 use testkit::harness;
 
-use crate::faults::engine_config::InProcessRun;
+use crate::faults::in_process_run::InProcessRun;
 use crate::sessions::{status, test_env};
 
 #[test]
 fn an_edited_view_is_quarantined_and_rewritten() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    fs::write(test_env.view("trial"), "mine now").unwrap();
+    fs::write(test_env.view_path("trial"), "mine now").unwrap();
     gate.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
@@ -37,7 +37,7 @@ fn an_edited_view_is_quarantined_and_rewritten() {
     ");
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
     let quarantined: Vec<_> =
-        fs::read_dir(test_env.store().join("quarantine/trial")).unwrap().flatten().collect();
+        fs::read_dir(test_env.store_dir().join("quarantine/trial")).unwrap().flatten().collect();
     assert_eq!(quarantined.len(), 1);
     assert_eq!(fs::read_to_string(quarantined[0].path()).unwrap(), "mine now");
 }
@@ -46,13 +46,13 @@ fn an_edited_view_is_quarantined_and_rewritten() {
 fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    fs::write(test_env.view("trial"), "{}").unwrap();
-    test_env.plan(&[]);
+    fs::write(test_env.view_path("trial"), "{}").unwrap();
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["resume"]).run();
     assert_eq!(session.code, 0);
     assert!(session.stderr.contains("another program changed"), "{}", session.stderr);
@@ -63,8 +63,8 @@ fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
 fn a_deleted_view_is_rewritten() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     // Moved in one step: the engine may be writing there.
@@ -80,7 +80,7 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    fs::remove_file(test_env.view("trial")).unwrap();
+    fs::remove_file(test_env.view_path("trial")).unwrap();
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
@@ -92,13 +92,13 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
 #[tokio::test]
 async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
     let test_env = test_env();
-    test_env.plan(&["review * gate-failure 1"]);
+    test_env.script_agent(&["review * gate-failure 1"]);
     let mut source = harness::independent_steps(&["code", "review"], NonZeroU32::MIN);
     let [code, review] = &mut source.workflow.steps[..] else { panic!("two steps") };
     review.needs = vec![code.id.clone()];
     review.loop_back_to = Some(code.id.clone());
     let run = InProcessRun::open_workflow(&test_env, Clock::system(), &Definition::from(source)).await;
-    let (view, mut seen) = (test_env.view("trial"), Vec::new());
+    let (view, mut seen) = (test_env.view_path("trial"), Vec::new());
     let read = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
             let document: serde_json::Value = serde_json::from_slice(&fs::read(&view).unwrap()).unwrap();
@@ -126,7 +126,7 @@ async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
 fn the_output_of_each_attempt_is_in_the_logs_directory() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
+    test_env.script_agent(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
     let session = test_env.run(&["--log-level", "DEBUG"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains(" DEBUG run{id=trial}"), "{}", session.transcript());
@@ -142,7 +142,7 @@ fn a_log_directory_that_cannot_be_written_stops_no_step() {
     test_env.workflow(&["a", "b: a"]);
     let spoil =
         r#"a * do rm -r .agents/runs/trial/logs; : >.agents/runs/trial/logs; hand_in COMPLETED "did a""#;
-    test_env.plan(&[spoil]);
+    test_env.script_agent(&[spoil]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);

@@ -7,7 +7,7 @@ use crate::sessions::{last_error, status, test_env};
 
 fn with_steps(steps: &[&str]) -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(steps);
+    test_env.workflow_yaml(steps);
     test_env
 }
 
@@ -19,7 +19,7 @@ fn three_item_data_loop_strictly_one_by_one() {
         "id: code, needs: [plan], loop: {items_from_step: plan, item_var: story, index_var: story_index}",
         "id: ship, needs: [code]",
     ]);
-    test_env.plan(&[
+    test_env.script_agent(&[
         "plan * do mkdir -p made; echo '{\"items\": [\"x\", {\"name\": \"y\"}, 3]}' >made/plan.txt; hand_in COMPLETED planned",
         "code.1 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED one",
         "code.2 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED two",
@@ -80,7 +80,7 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
         "id: review, needs: [code], loop_back_to: code, loop: {with: code}",
         "id: ship, needs: [review]",
     ]);
-    test_env.plan(&[
+    test_env.script_agent(&[
         "review.2 * do if [ $STEP_ITERATION = 1 ]; then gate_failure=true; fi; hand_in COMPLETED reviewed",
     ]);
     let session = test_env.run(&[]).run();
@@ -102,8 +102,8 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
 #[test]
 fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
     let test_env = with_steps(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
-    let mut gate = test_env.gate("gate");
-    test_env.plan(&["code.1 * wait gate"]);
+    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["code.1 * wait gate"]);
     let running = test_env.run(&["--jobs", "4"]).start();
     test_env.agent_log().wait_for_end("code.3#1.1");
     let view = test_env.wait_for_view("trial", "it runs", |view| status(view, "code") == "RUNNING");
@@ -123,7 +123,10 @@ fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
         "id: other, needs: [code], loop: {items: [x, y]}",
     ]);
     let saves_dependencies = "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; hand_in COMPLETED did";
-    test_env.plan(&[&format!("review.2 * {saves_dependencies}"), &format!("other.2 * {saves_dependencies}")]);
+    test_env.script_agent(&[
+        &format!("review.2 * {saves_dependencies}"),
+        &format!("other.2 * {saves_dependencies}"),
+    ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let dependencies = |item: &str| {

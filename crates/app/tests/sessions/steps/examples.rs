@@ -38,7 +38,7 @@ fn plan_code_review_retries_the_code_and_loops_back_once() {
     let session = rehearse(&test_env, &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(iterations(&test_env, "code"), 1);
-    assert!(test_env.attempt("trial", "code", "1.2").exists(), "the first attempt failed");
+    assert!(test_env.attempt_dir("trial", "code", "1.2").exists(), "the first attempt failed");
     assert_eq!(iterations(&test_env, "plan"), 0);
 }
 
@@ -84,7 +84,7 @@ fn flaky_tests_are_repaired_until_each_is_proved() {
     let session = rehearse(&test_env, &[]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     for test in ["fix.1", "fix.2"] {
-        assert!(test_env.attempt("trial", test, "2.1").exists(), "{test}: {}", session.transcript());
+        assert!(test_env.attempt_dir("trial", test, "2.1").exists(), "{test}: {}", session.transcript());
     }
 }
 

@@ -97,7 +97,7 @@ fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
 #[test]
 fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
     let (test_env, _) = foreign_run();
-    let view = test_env.view("f8c1a491");
+    let view = test_env.view_path("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     let torn = &text[..text.find("\"approval\": {").unwrap() + 200];
     fs::write(&view, torn).unwrap();
@@ -121,7 +121,7 @@ fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
 #[test]
 fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
     let (test_env, _) = foreign_run();
-    let view = test_env.view("f8c1a491");
+    let view = test_env.view_path("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();
     fs::write(&view, &text[..text.find("\"code\": {").unwrap() + 50]).unwrap();
     let report = json!({
@@ -141,7 +141,7 @@ fn a_step_that_a_torn_file_has_lost_is_read_from_its_report() {
 #[test]
 fn an_empty_file_is_a_run_from_the_beginning_if_the_workflow_is_named() {
     let (test_env, _) = foreign_run();
-    fs::write(test_env.view("f8c1a491"), "").unwrap();
+    fs::write(test_env.view_path("f8c1a491"), "").unwrap();
     let refused = import(&test_env);
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("several workflows fit the run"), "{}", refused.transcript());

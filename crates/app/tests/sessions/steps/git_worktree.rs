@@ -11,8 +11,10 @@ fn repository() -> TestEnv {
     test_env.write("page.txt", "empty\n");
     test_env.git(&["add", "page.txt"]);
     test_env.git(&["commit", "--quiet", "--message=page"]);
-    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
-    test_env.plan(&["code * do echo \"by $CALLBOARD_ATTEMPT\" >page.txt; hand_in COMPLETED \"wrote it\""]);
+    test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
+    test_env.script_agent(&[
+        "code * do echo \"by $CALLBOARD_ATTEMPT\" >page.txt; hand_in COMPLETED \"wrote it\"",
+    ]);
     test_env
 }
 
@@ -42,7 +44,7 @@ fn success_keeps_unpushed_commits() {
 #[test]
 fn steps_with_worktrees_of_their_own_do_not_reach_the_base_branch() {
     let test_env = repository();
-    test_env.workflow_of(&["id: code, worktree: true"]);
+    test_env.workflow_yaml(&["id: code, worktree: true"]);
     let session = test_env.run(&["--git-worktree"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.git(&["show", "agents/run-trial:page.txt"]), "by code#1.1\n");

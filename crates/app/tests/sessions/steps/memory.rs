@@ -9,9 +9,10 @@ use crate::sessions::test_env;
 /// Makes a workflow whose agents report one valid and one invalid memory update.
 fn with_updates() -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: docs, needs: [code]"]);
+    test_env.workflow_yaml(&["id: code", "id: docs, needs: [code]"]);
     let updates = r#"[{"scope": ".", "section": "Build", "entry": "Run `just test` before each commit"}, {"entry": "short"}]"#;
-    test_env.plan(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
+    test_env
+        .script_agent(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
     test_env
 }
 
@@ -46,7 +47,7 @@ fn without_the_flag_a_note_says_that_memory_updates_were_not_applied() {
 fn in_a_worktree_memory_updates_are_committed() {
     let test_env = with_updates();
     // One step only: a later step would commit a file that the engine left uncommitted.
-    test_env.workflow_of(&["id: code"]);
+    test_env.workflow_yaml(&["id: code"]);
     let session = test_env.run(&["--memory", "--git-worktree"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let file = test_env.git(&["show", "agents/run-trial:AGENTS.md"]);

@@ -8,7 +8,7 @@ use crate::sessions::test_env;
 
 fn with_schema(schema: &str) -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code"]);
+    test_env.workflow_yaml(&["id: code"]);
     fs::write(test_env.repo().join("report.schema.json"), schema).unwrap();
     test_env
 }
@@ -21,7 +21,7 @@ fn a_report_that_does_not_match_costs_an_attempt() {
             "properties": { "coverage": { "type": "number", "minimum": 80 } }
         }"#,
     );
-    test_env.plan(&[
+    test_env.script_agent(&[
         "code 1 ok",
         r#"code 2 do more=', "coverage": 79'; hand_in COMPLETED did"#,
         r#"code 3 do more=', "coverage": 80'; hand_in COMPLETED did"#,

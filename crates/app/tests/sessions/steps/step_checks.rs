@@ -42,7 +42,7 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
     assert!(session.stderr.contains("checks of test (test#2.1) finished"), "{}", session.transcript());
     let prompt = test_env.callboard(&["prompt", "trial", "test"]).run();
     let prompt_of_agent =
-        std::fs::read_to_string(test_env.attempt("trial", "test", "1.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(test_env.attempt_dir("trial", "test", "1.1").join("prompt.md")).unwrap();
     assert_eq!(prompt.stdout, prompt_of_agent, "{}", prompt.transcript());
     let named = test_env.callboard(&["prompt", "trial", "test", "--attempt", "2.1"]).run();
     assert_snapshot!(named.transcript(), @"
@@ -66,7 +66,7 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
 #[test]
 fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
     let test_env = with_checks("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
-    test_env.plan(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
+    test_env.script_agent(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
     let session = test_env.run(&["--max-attempts", "2"]).run();
     let prompt = test_env.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
     assert!(prompt.stdout.contains("This is attempt 2 of 2"), "{}", prompt.transcript());
@@ -95,7 +95,9 @@ fn a_red_check_of_a_gate_loops_back_with_its_output() {
         "[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]",
         ", loop_back_to: code",
     );
-    test_env.plan(&["code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed"]);
+    test_env.script_agent(&[
+        "code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed",
+    ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let prompt = test_env.callboard(&["prompt", "trial", "code", "--attempt", "2.1"]).run();

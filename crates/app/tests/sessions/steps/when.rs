@@ -9,7 +9,7 @@ use crate::sessions::{status, test_env};
 /// file `CHANGES.md`; `tell` runs if `fix` was skipped.
 fn with_comparison(comparison: &str) -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: test",
         &format!("id: fix, needs: [test], when: {{step: test, metric: lines, {comparison}}}"),
         "id: notes, needs: [test], when: [{step: test, status: COMPLETED}, {artifact: CHANGES.md}]",

@@ -10,7 +10,7 @@ fn transcript_of_refused_run(text: &str) -> String {
     test_env.write("wf.yaml", text);
     let session = test_env.callboard(&["run", "wf.yaml", "--wrapper", "./agent.sh"]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
-    assert!(!test_env.store().join("callboard.db").exists(), "a store was created");
+    assert!(!test_env.store_dir().join("callboard.db").exists(), "a store was created");
     session.transcript().to_owned()
 }
 

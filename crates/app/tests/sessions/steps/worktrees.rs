@@ -22,10 +22,10 @@ fn features() -> TestEnv {
     test_env.write("page.txt", "empty\n");
     test_env.git(&["add", "page.txt"]);
     test_env.git(&["commit", "--quiet", "--message=page"]);
-    test_env.workflow_of(&FEATURES);
-    test_env.plan(&PLAN);
+    test_env.workflow_yaml(&FEATURES);
+    test_env.script_agent(&PLAN);
     for name in ["xy", "yx"] {
-        test_env.gate(name);
+        test_env.barrier(name);
     }
     test_env
 }
@@ -76,7 +76,8 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
         assert_eq!(status(&document, step), "COMPLETED", "{step}");
     }
     let second = if effects(&test_env, "main")[0].starts_with("trial/a.") { "b" } else { "a" };
-    let prompt = std::fs::read_to_string(test_env.attempt("trial", second, "2.1").join("prompt.md")).unwrap();
+    let prompt =
+        std::fs::read_to_string(test_env.attempt_dir("trial", second, "2.1").join("prompt.md")).unwrap();
     assert!(prompt.contains("conflict with `callboard/trial` in page.txt"), "{prompt}");
     assert!(prompt.contains("++<<<<<<< HEAD"), "{prompt}");
     let left: Vec<_> = std::fs::read_dir(worktrees_dir(&test_env))
@@ -90,8 +91,8 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
 #[test]
 fn success_keeps_unpushed_commits() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, worktree: true"]);
-    test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    test_env.workflow_yaml(&["id: a, worktree: true"]);
+    test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
     let session = test_env.run(&["--no-merge"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --no-merge
@@ -116,8 +117,8 @@ fn success_keeps_unpushed_commits() {
 #[test]
 fn local_changes_that_forbid_the_fast_forward_are_named() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, worktree: true"]);
-    test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    test_env.workflow_yaml(&["id: a, worktree: true"]);
+    test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
     test_env.write("made.txt", "mine\n");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -132,7 +133,7 @@ fn local_changes_that_forbid_the_fast_forward_are_named() {
 #[test]
 fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, worktree: true"]);
+    test_env.workflow_yaml(&["id: a, worktree: true"]);
     let shared = test_env.shared_dir();
     let setup = format!(
         "[ -e {shared}/again ] || {{ echo $$ >{shared}/new; mv {shared}/new {shared}/begun; exec cat {shared}/never; }}",
@@ -140,7 +141,7 @@ fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
     );
     test_env.write("callboard.toml", &format!("[worktree]\nsetup = ['sh', '-c', '{setup}']\n"));
     let engine = test_env.run(&[]).start();
-    let pid = test_env.wait_for_text("begun").trim().parse().unwrap();
+    let pid = test_env.wait_for_lines("begun").trim().parse().unwrap();
     let setup = testkit::ProcessHandle::of(pid).expect("it hangs");
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
@@ -173,8 +174,8 @@ fn a_rehearsal_merges_on_its_own_branches_only() {
 #[test]
 fn the_doctor_names_the_worktrees_of_a_failed_run() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: a, worktree: true, max_attempts: 1"]);
-    test_env.plan(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
+    test_env.workflow_yaml(&["id: a, worktree: true, max_attempts: 1"]);
+    test_env.script_agent(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     let worktree = worktrees_dir(&test_env).join("step-a");
     assert!(worktree.join("made.txt").exists(), "its work is kept");
@@ -182,7 +183,7 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     let text = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(text.contains("2 worktrees remain of runs that have ended"), "{text}");
     assert!(text.contains(&format!("{} of run `trial`", worktree.display())), "{text}");
-    test_env.plan(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
+    test_env.script_agent(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0);
     assert_eq!(test_env.git(&["show", "main:made.txt"]), "whole\n");
     let doctor = test_env.callboard(&["doctor"]).run();
@@ -243,9 +244,9 @@ fn run_with_kills(test_env: &TestEnv, path: &str) -> (Session, usize) {
 fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
     for how in ["before", "during", "after"] {
         let test_env = test_env();
-        test_env.workflow_of(&["id: a, worktree: true"]);
+        test_env.workflow_yaml(&["id: a, worktree: true"]);
         test_env.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
-        test_env.plan(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+        test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
         let path = git_that_kills_its_engine(
             &test_env,
             &format!(

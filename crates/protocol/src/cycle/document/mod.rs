@@ -24,7 +24,7 @@ use super::step::Step;
 use crate::checks::CheckResult;
 use crate::present::StatusKind;
 use crate::rules::RunLocation;
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// The document.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ pub struct EngineRecord {
     /// The repository whose `.workflow/` shows the cycle.
     pub repo_dir: String,
     pub utc_offset: i32,
-    pub created_at: Stamp,
+    pub created_at: Timestamp,
     #[serde(default)]
     pub steps: BTreeMap<StepId, StepRecord>,
     /// The texts of queued extensions, oldest first.
@@ -58,7 +58,7 @@ pub struct EngineRecord {
     pub extensions: Vec<String>,
     /// What the open iteration has found so far: its `issues_found`, and feedback for the next iteration.
     #[serde(default)]
-    pub findings: Findings,
+    pub findings: ViolationCollector,
     /// The results of the checks of this iteration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
@@ -70,13 +70,13 @@ pub struct EngineRecord {
 /// What an iteration has found, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Findings {
+pub struct ViolationCollector {
     pub failing_tests: Vec<String>,
     pub open_issues: Vec<String>,
     pub plan_gaps: Vec<String>,
 }
 
-impl Findings {
+impl ViolationCollector {
     pub(super) fn all(&self) -> impl Iterator<Item = &String> {
         self.failing_tests.iter().chain(&self.open_issues).chain(&self.plan_gaps)
     }
@@ -91,9 +91,9 @@ pub struct StepRecord {
     #[serde(default)]
     pub attempts: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Stamp>,
+    pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<Stamp>,
+    pub ended_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -133,7 +133,7 @@ impl StepRecordStatus {
 
 impl Document {
     /// Returns the document of a new cycle.
-    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
         let time = times::format(at, definition.utc_offset);
         let state = CycleState {
             cycle_id: location.run.to_string(),
@@ -151,7 +151,7 @@ impl Document {
             created_at: at,
             steps: BTreeMap::new(),
             extensions: Vec::new(),
-            findings: Findings::default(),
+            findings: ViolationCollector::default(),
             checks: Vec::new(),
             reopened: Vec::new(),
         };
@@ -159,7 +159,7 @@ impl Document {
     }
 
     /// Formats a time with the offset of the cycle.
-    pub(super) fn time(&self, at: Stamp) -> String {
+    pub(super) fn time(&self, at: Timestamp) -> String {
         times::format(at, self.engine.utc_offset)
     }
 

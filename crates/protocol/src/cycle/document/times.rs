@@ -2,10 +2,10 @@
 
 use jiff::tz::{Offset, TimeZone};
 
-use crate::Stamp;
+use crate::Timestamp;
 
 /// Formats a time with an offset: `2026-01-22T10:00:00+08:00`.
-pub fn format(at: Stamp, utc_offset: i32) -> String {
+pub fn format(at: Timestamp, utc_offset: i32) -> String {
     let offset = Offset::from_seconds(utc_offset.saturating_mul(60)).unwrap_or(Offset::UTC);
     match at.timestamp() {
         Some(timestamp) => {
@@ -16,15 +16,15 @@ pub fn format(at: Stamp, utc_offset: i32) -> String {
 }
 
 /// Reads a time in any RFC 3339 form; `None` for a text that is no time.
-pub fn parse(text: &str) -> Option<Stamp> {
+pub fn parse(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
 /// Corrects a time that another program has shifted by eight hours and marked as UTC. Other times stay as they are.
-pub fn unshift(text: &str) -> Option<String> {
+pub fn correct_shifted_time(text: &str) -> Option<String> {
     const SHIFT: i64 = 8 * 3600 * 1_000_000;
     let stamp = text.ends_with('Z').then(|| parse(text)).flatten()?;
-    Some(format(Stamp::from_micros(stamp.as_micros() - SHIFT), 8 * 60))
+    Some(format(Timestamp::from_micros(stamp.as_micros() - SHIFT), 8 * 60))
 }
 
 /// Returns the version of a section that is written in this iteration: `1.(n-1).0`, and the next patch if the iteration
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_time_has_an_explicit_offset() {
-        let at: Stamp = "2026-01-22T02:00:00Z".parse().unwrap();
+        let at: Timestamp = "2026-01-22T02:00:00Z".parse().unwrap();
         assert_eq!(format(at, 480), "2026-01-22T10:00:00+08:00");
         assert_eq!(format(at, -210), "2026-01-21T22:30:00-03:30");
         assert_eq!(format(at, 0), "2026-01-22T02:00:00+00:00");
@@ -57,9 +57,12 @@ mod tests {
 
     #[test]
     fn only_times_marked_as_utc_are_shifted_back() {
-        assert_eq!(unshift("2026-01-22T10:00:00.000Z").as_deref(), Some("2026-01-22T10:00:00+08:00"));
-        assert_eq!(unshift("2026-01-22T10:00:00+08:00"), None);
-        assert_eq!(unshift("..."), None);
+        assert_eq!(
+            correct_shifted_time("2026-01-22T10:00:00.000Z").as_deref(),
+            Some("2026-01-22T10:00:00+08:00")
+        );
+        assert_eq!(correct_shifted_time("2026-01-22T10:00:00+08:00"), None);
+        assert_eq!(correct_shifted_time("..."), None);
     }
 
     #[test]

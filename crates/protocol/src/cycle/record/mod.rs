@@ -13,8 +13,8 @@ use super::document::{AgentStatus, Document, PhaseError, Status, StepRecord, Ste
 use super::step::{Role, Step};
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
-use crate::run::{self, Change, Exit, RunStatus, StopCause};
-use crate::{Stamp, StepId};
+use crate::run::{self, Change, RunStatus, StopCause, TurnEffect};
+use crate::{StepId, Timestamp};
 
 /// The `failure_reason` of a cycle that a user has stopped.
 pub(super) const STOPPED: &str = "manually stopped by user";
@@ -27,7 +27,7 @@ struct Recorder<'a> {
     /// The time of the entry, as the document writes it.
     time: String,
     /// The time of the entry.
-    at: Stamp,
+    at: Timestamp,
     by: &'a Author,
     evidence: Option<&'a Evidence>,
     /// The text of the extension, if the entry is a `callboard extend`.
@@ -182,23 +182,25 @@ impl Recorder<'_> {
         self.set_result(role, "running", None);
     }
 
-    fn end(&mut self, id: &StepId, exit: Exit) {
+    fn end(&mut self, id: &StepId, exit: TurnEffect) {
         let at = self.at;
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         let (status, agent_status) = match exit {
-            Exit::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
-            Exit::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
-            Exit::WillRetry { .. } | Exit::Interrupted { .. } => {
+            TurnEffect::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
+            TurnEffect::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
+            TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } => {
                 (StepRecordStatus::Pending, AgentStatus::Waiting)
             }
-            Exit::Stopped | Exit::Released | Exit::Drained => (StepRecordStatus::Pending, AgentStatus::Idle),
+            TurnEffect::Stopped | TurnEffect::Released | TurnEffect::Drained => {
+                (StepRecordStatus::Pending, AgentStatus::Idle)
+            }
         };
         let record = self.step_mut(id);
         record.status = status;
         record.ended_at = Some(at);
         record.error.clone_from(&error);
         let Some(step) = Step::parse(id) else { return };
-        if exit == Exit::Exhausted {
+        if exit == TurnEffect::Exhausted {
             let phase = step.role().map_or_else(|| id.to_string(), |role| role.to_string());
             let error = error.clone().unwrap_or_else(|| "no attempts left".to_owned());
             let error = if phase == id.as_str() { error } else { format!("{id}: {error}") };
@@ -218,16 +220,18 @@ impl Recorder<'_> {
             if !still_runs {
                 agent.status = agent_status;
             }
-            if exit != Exit::Reported {
+            if exit != TurnEffect::Reported {
                 agent.error = error;
             }
             match exit {
-                Exit::Reported | Exit::WillRetry { .. } | Exit::Interrupted { .. } => {}
-                Exit::Exhausted => self.set_result(role, "failed", None),
-                Exit::Stopped | Exit::Released | Exit::Drained => self.set_result(role, "stopped", None),
+                TurnEffect::Reported | TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } => {}
+                TurnEffect::Exhausted => self.set_result(role, "failed", None),
+                TurnEffect::Stopped | TurnEffect::Released | TurnEffect::Drained => {
+                    self.set_result(role, "stopped", None)
+                }
             }
         }
-        if let (Exit::Reported, Some(report)) =
+        if let (TurnEffect::Reported, Some(report)) =
             (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))
         {
             self.record_report(&step, report);

@@ -6,8 +6,8 @@ use super::{Recorder, STOPPED};
 use crate::cycle::decide::{AnsweredBy, Change};
 use crate::cycle::document::parts::feedback_part;
 use crate::cycle::document::{
-    Agent, AgentStatus, Blocker, BlockerStatus, Decision, DecisionStatus, Feedback, FeedbackKind, Findings,
-    Iteration, Phase, Status, TaskStatus,
+    Agent, AgentStatus, Blocker, BlockerStatus, Decision, DecisionStatus, Feedback, FeedbackKind, Iteration,
+    Phase, Status, TaskStatus, ViolationCollector,
 };
 use crate::cycle::report;
 use crate::cycle::state::{Finding, Stage};
@@ -75,7 +75,7 @@ impl Recorder<'_> {
             Change::TasksPlanned { .. }
             | Change::TaskAsked { .. }
             | Change::TaskCoded { complete: true, .. }
-            | Change::AsideDone { .. }
+            | Change::OverlapStepEnded { .. }
             | Change::Tested
             | Change::Reopened => {}
         }
@@ -113,7 +113,7 @@ impl Recorder<'_> {
             state.task_history.push(text.clone());
             self.add_feedback("user", Role::Ra, text, FeedbackKind::RequirementUpdate);
         }
-        let Findings { failing_tests, open_issues, plan_gaps } =
+        let ViolationCollector { failing_tests, open_issues, plan_gaps } =
             std::mem::take(&mut self.document.engine.findings);
         for test in failing_tests {
             self.add_feedback("vas", Role::Cd, test, FeedbackKind::BugReport);
@@ -302,7 +302,7 @@ impl Recorder<'_> {
         let summary = self.evidence.and_then(|evidence| {
             let report = evidence.report.as_ref()?;
             report
-                .others
+                .extra_fields
                 .get("summary")
                 .and_then(|summary| summary.as_str())
                 .or(report.logs.last().map(String::as_str))

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::cycle::document::{Document, TaskStatus};
 use crate::cycle::step::{Role, Step};
-use crate::report::{Form, ReportFields};
+use crate::report::{ReportFields, ReportForm};
 
 /// Returns the form of a step's report.
-pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
+pub(in crate::cycle) fn form(document: &Document, step: &Step) -> ReportForm {
     let (example, properties, rules) = match step {
         Step::Phase(Role::Ra) => ra(document),
         Step::Explore => explore(),
@@ -18,7 +18,7 @@ pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
         Step::Phase(Role::Cd) => cd(open_tasks(document)),
         Step::Task(task) => cd(vec![task.to_string()]),
         Step::Phase(Role::Vas) | Step::Baseline => vas(),
-        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Form::Plain,
+        Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return ReportForm::Plain,
     };
     let mut schema = json!({
         "type": "object",
@@ -33,7 +33,7 @@ pub(in crate::cycle) fn form(document: &Document, step: &Step) -> Form {
          own you may leave out all other fields of this step: you are asked again after the answer. Leave both empty if there is \
          nothing to ask."
     );
-    Form::Fields(Arc::new(ReportFields {
+    ReportForm::Fields(Arc::new(ReportFields {
         example: object(example),
         schema,
         rules,

@@ -103,7 +103,7 @@ fn copy_edit<'a>(document: &Document, report: &'a Report, file: &str) -> Option<
 }
 
 fn parse_fields<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
-    let fields = Value::Object(report.others.clone());
+    let fields = Value::Object(report.extra_fields.clone());
     serde_json::from_value(fields).map_err(|error| format!("Agent reported a malformed field: {error}"))
 }
 

@@ -141,27 +141,30 @@ fn refused_changes_beyond_the_limit_are_counted() {
 
 #[test]
 fn a_report_keeps_only_its_allowed_edits() {
-    let expected = crate::report::Expected {
+    let expected = crate::report::ReportIdentity {
         run_id: crate::RunId::new("r").unwrap(),
         step_id: crate::StepId::new("s").unwrap(),
         agent: "a".to_owned(),
     };
     let rights = Rights::new(["/title"], []);
-    let restrict = |edit: CopyEdit| {
-        let mut report = Report::completed(&expected, crate::Stamp::from_micros(0), Map::new());
+    let remove_unauthorized = |edit: CopyEdit| {
+        let mut report = Report::completed(&expected, crate::Timestamp::from_micros(0), Map::new());
         report.copy_edits.insert("x.json".to_owned(), edit);
-        let refused = rights.restrict(&mut report, "x.json", &document());
+        let refused = rights.remove_unauthorized(&mut report, "x.json", &document());
         (report.copy_edits.len(), refused)
     };
     let replace = |path| CopyEdit::Patch(operations(json!([{ "op": "replace", "path": path, "value": 1 }])));
-    assert_eq!(restrict(replace("/title")), (1, Vec::new()));
+    assert_eq!(remove_unauthorized(replace("/title")), (1, Vec::new()));
     assert_eq!(
-        restrict(replace("/status")),
+        remove_unauthorized(replace("/status")),
         (0, vec!["`x.json`: the step may not change `/status`".to_owned()])
     );
-    assert_eq!(restrict(CopyEdit::Deleted), (0, vec!["`x.json`: it may not be deleted".to_owned()]));
     assert_eq!(
-        restrict(CopyEdit::Unreadable("it is torn".to_owned())),
+        remove_unauthorized(CopyEdit::Deleted),
+        (0, vec!["`x.json`: it may not be deleted".to_owned()])
+    );
+    assert_eq!(
+        remove_unauthorized(CopyEdit::Unreadable("it is torn".to_owned())),
         (0, vec!["`x.json`: it is torn".to_owned()])
     );
 }

@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 /// A value of the enum `T`, or the text that the field has instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Field<T> {
+pub enum EnumOrText<T> {
     Known(T),
     Other(String),
 }
 
-impl<T: Default> Default for Field<T> {
+impl<T: Default> Default for EnumOrText<T> {
     fn default() -> Self {
         Self::Known(T::default())
     }
 }
 
-impl<T: Copy> Field<T> {
+impl<T: Copy> EnumOrText<T> {
     /// Returns the value; `None` if the field has another text.
     pub fn known(&self) -> Option<T> {
         match self {

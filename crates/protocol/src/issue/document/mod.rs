@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, Label, TriageMode};
-use crate::{RunLocation, Stamp, StepId, View};
+use crate::{RunLocation, StepId, Timestamp, View};
 
-pub use field::{Complexity, Field, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
+pub use field::{Complexity, EnumOrText, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
 pub use merge::{additions, merge};
 pub use sections::{
-    Analysis, Build, ChangedFile, CommandRun, Commit, Communication, Escalation, Findings, Issue,
-    LearningsSection, Observation, Pipeline, PlannedFile, Question, Review, ReviewIssue, TestRequirement,
-    Triage, Writer,
+    Analysis, Build, ChangedFile, CommandRun, Commit, Communication, Escalation, Issue, LearningsSection,
+    Observation, Pipeline, PlannedFile, Question, Review, ReviewIssue, TestRequirement, Triage,
+    ViolationCollector, Writer,
 };
 
 /// The name of the file that shows the document.
@@ -109,9 +109,9 @@ pub struct EngineData {
     pub run: String,
     /// The directory of the file.
     pub state_dir: String,
-    pub created_at: Option<Stamp>,
+    pub created_at: Option<Timestamp>,
     /// When the run ended last.
-    pub ended_at: Option<Stamp>,
+    pub ended_at: Option<Timestamp>,
     pub steps: indexmap::IndexMap<StepId, StepRecord>,
     /// The ids of the questions, escalations and blocks that the agent of the stage waits for, in order.
     pub pending: Vec<String>,
@@ -134,18 +134,18 @@ pub struct EngineData {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepRecord {
-    pub status: StepState,
+    pub status: StepRecordStatus,
     pub attempts: u32,
     pub turns: u32,
-    pub started_at: Option<Stamp>,
-    pub ended_at: Option<Stamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     pub error: Option<String>,
 }
 
 /// The status of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StepState {
+pub enum StepRecordStatus {
     #[default]
     Pending,
     Running,
@@ -155,7 +155,7 @@ pub enum StepState {
 }
 
 impl Document {
-    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
         let data = &definition.issue;
         let day = at.to_string().chars().take(10).collect::<String>();
         Self {
@@ -176,7 +176,7 @@ impl Document {
                 }),
                 attempt: 1,
                 max_attempts: definition.pipeline_attempts.get(),
-                status: Some(Field::Known(PipelineStatus::InProgress)),
+                status: Some(EnumOrText::Known(PipelineStatus::InProgress)),
                 ..Pipeline::default()
             },
             commit: Commit { branch: Some(definition.branch.clone()), ..Commit::default() },
@@ -200,7 +200,7 @@ impl Document {
     }
 
     /// Returns what the file shows: the document without what only the engine needs.
-    pub fn shown(&self) -> Value {
+    pub fn file_content(&self) -> Value {
         let mut value = self.to_value();
         value.as_object_mut().expect("BUG: a document is an object").shift_remove(ENGINE);
         value
@@ -236,7 +236,7 @@ impl Document {
     }
 
     pub(super) fn views(&self) -> Vec<View> {
-        let body = serde_json::to_string_pretty(&self.shown()).expect("BUG: a document is plain data");
+        let body = serde_json::to_string_pretty(&self.file_content()).expect("BUG: a document is plain data");
         vec![View { path: format!("{}/{FILE}", self.engine.state_dir), body: body + "\n" }]
     }
 
@@ -283,7 +283,7 @@ impl Document {
 }
 
 /// Returns the time in whole seconds, as the format writes it.
-pub(super) fn format_seconds(at: Stamp) -> String {
+pub(super) fn format_seconds(at: Timestamp) -> String {
     match at.timestamp() {
         Some(timestamp) => format!("{timestamp:.0}"),
         None => at.to_string(),

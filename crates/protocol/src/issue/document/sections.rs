@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::field::{Complexity, Field, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
+use super::field::{Complexity, EnumOrText, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
 
 /// `issue`: the issue as the tracker had it when the run started.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Issue {
     pub title: String,
     pub url: String,
     #[serde(rename = "type")]
-    pub kind: Option<Field<IssueType>>,
+    pub kind: Option<EnumOrText<IssueType>>,
     pub original_body: String,
     pub labels: Vec<String>,
     #[serde(flatten)]
@@ -28,7 +28,7 @@ pub struct Pipeline {
     pub current_agent: Option<String>,
     pub attempt: u32,
     pub max_attempts: u32,
-    pub status: Option<Field<PipelineStatus>>,
+    pub status: Option<EnumOrText<PipelineStatus>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,8 +44,8 @@ pub struct Pipeline {
 #[serde(default)]
 pub struct Triage {
     pub completed: bool,
-    pub scope: Option<Field<Scope>>,
-    pub complexity: Option<Field<Complexity>>,
+    pub scope: Option<EnumOrText<Scope>>,
+    pub complexity: Option<EnumOrText<Complexity>>,
     pub should_proceed: Option<bool>,
     pub rejection_reason: Option<String>,
     #[serde(flatten)]
@@ -64,7 +64,7 @@ pub struct Analysis {
     pub must_not_do: Vec<String>,
     pub brief: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub issue_type: Option<Field<IssueType>>,
+    pub issue_type: Option<EnumOrText<IssueType>>,
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }
@@ -148,8 +148,8 @@ pub struct CommandRun {
 #[serde(default)]
 pub struct Review {
     pub completed: bool,
-    pub verdict: Option<Field<ReviewVerdict>>,
-    pub findings: Findings,
+    pub verdict: Option<EnumOrText<ReviewVerdict>>,
+    pub findings: ViolationCollector,
     pub feedback_for_writer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_from: Option<String>,
@@ -160,7 +160,7 @@ pub struct Review {
 /// What the reviewer found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Findings {
+pub struct ViolationCollector {
     pub good: Vec<String>,
     pub issues: Vec<ReviewIssue>,
     #[serde(flatten)]
@@ -174,7 +174,7 @@ pub struct ReviewIssue {
     pub file: String,
     pub line: Option<u64>,
     pub issue: String,
-    pub severity: Option<Field<Severity>>,
+    pub severity: Option<EnumOrText<Severity>>,
     #[serde(flatten)]
     pub others: Map<String, Value>,
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Step, forms, prompts};
 use crate::brief::{Brief, PrivateCopy, TreeReset, TreeUse};
 use crate::issue::definition::{Closing, Definition};
-use crate::issue::document::{Document, FILE, Field, IssueType};
+use crate::issue::document::{Document, EnumOrText, FILE, IssueType};
 use crate::issue::record::BLOCK;
 use crate::issue::rights::{Role, private_copy};
 use crate::{Effect, ItemKind, Question};
@@ -114,7 +114,7 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
 }
 
 fn issue_type(document: &Document) -> IssueType {
-    document.issue.kind.as_ref().and_then(Field::known).unwrap_or(IssueType::BugFix)
+    document.issue.kind.as_ref().and_then(EnumOrText::known).unwrap_or(IssueType::BugFix)
 }
 
 /// Returns the title of the issue in one line, without control characters.
@@ -140,7 +140,7 @@ fn commit_message(definition: &Definition, document: &Document) -> String {
     let summary = document.writer.summary.as_deref().unwrap_or_default().trim();
     let closes = match definition.closing {
         Closing::ByMerge => "Closes",
-        Closing::AtOnce => "Refs",
+        Closing::ByRun => "Refs",
     };
     let kind = issue_type(document).commit_type();
     format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", commit_subject(definition), definition.issue.number)
@@ -179,7 +179,7 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
         number = definition.issue.number,
         closing = match definition.closing {
             Closing::ByMerge => "The merge closes the issue.",
-            Closing::AtOnce => "The issue is closed by the run.",
+            Closing::ByRun => "The issue is closed by the run.",
         },
     )
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, Step};
 use crate::issue::definition::Definition;
-use crate::report::{Form, ReportFields};
+use crate::report::{ReportFields, ReportForm};
 
 /// The rule about questions, escalations and observations, for all steps but answers.
 const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, `reviewer`) or `human` by \
@@ -17,7 +17,7 @@ const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, 
     edit `issue-state.json` in your working directory.";
 
 /// Returns what the report of a step contains.
-pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
+pub(in crate::issue) fn form(definition: &Definition, step: Step) -> ReportForm {
     let number = definition.issue.number;
     let (example, properties, rules) = match step {
         Step::Triage => (
@@ -107,7 +107,7 @@ pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
         | Step::PullRequest
         | Step::Comment
         | Step::Close
-        | Step::Person => return Form::Plain,
+        | Step::Person => return ReportForm::Plain,
     };
     let is_answer = matches!(step, Step::Answer(_));
     let rules = if is_answer { rules.to_owned() } else { format!("{rules} {ASKING}") };
@@ -117,7 +117,7 @@ pub(in crate::issue) fn form(definition: &Definition, step: Step) -> Form {
     if step == Step::Writer {
         rehearsed_files.insert(example_file(number), format!("A rehearsal of issue {number}.\n"));
     }
-    Form::Fields(Arc::new(ReportFields { example, schema, rules, rehearsed_files }))
+    ReportForm::Fields(Arc::new(ReportFields { example, schema, rules, rehearsed_files }))
 }
 
 /// Returns the file that the writer of a rehearsal makes.
@@ -138,7 +138,7 @@ pub(in crate::issue) fn check(step: Step, report: &crate::report::Report) -> Res
     let Some(agent) = step.agent().filter(|_| report.status == crate::report::Status::Completed) else {
         return Ok(());
     };
-    let has = |field: &str| report.others.contains_key(field);
+    let has = |field: &str| report.extra_fields.contains_key(field);
     let field = if let Step::Answer(_) = step { "answer" } else { Agent::section(agent) };
     let asks = field != "answer" && (has("communication") || has("pipeline"));
     if has(field) || asks { Ok(()) } else { Err(format!("the report has no field `{field}`")) }

@@ -49,7 +49,7 @@ impl Agent {
     }
 
     /// Returns the agent that the engine asks to resolve an escalation that needs no person.
-    pub fn adviser(self) -> Self {
+    pub fn escalation_agent(self) -> Self {
         match self {
             Self::Triage | Self::Writer | Self::Reviewer => Self::Analyst,
             Self::Analyst => Self::Reviewer,

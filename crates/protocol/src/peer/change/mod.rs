@@ -294,7 +294,7 @@ fn next_write(
 /// Returns the error for a transition that the matrix does not have.
 fn invalid_transition(old: &Document, to: Position) -> ChangeError {
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
-    ChangeError::Invalid(InvalidTransition { cycle_id, from, to, because: Vec::new() })
+    ChangeError::Invalid(InvalidTransition { cycle_id, from, to, violations: Vec::new() })
 }
 
 /// Converts violations of an output, whose pointers start at the output, into an error with pointers into the document.

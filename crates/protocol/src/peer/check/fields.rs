@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::parsed::ParsedDocument;
-use crate::check::{Findings, Location};
+use crate::check::{Location, ViolationCollector};
 use crate::closest;
 use crate::peer::document::{BadWholeSecond, CycleStatus, Mode, Phase, PhaseStatus, WholeSecond};
 use crate::peer::names::{BadId, CycleId, MAX_SAFE_INTEGER, Scope, SpecName};
@@ -89,7 +89,7 @@ const ENTRY: [Field; 4] = [
 const COMPACTED: [Field; 2] = [required("from", Kind::Count, "F5"), required("to", Kind::Count, "F5")];
 
 /// F2 to F5 and F7 for each field alone.
-pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
+pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCollector) {
     check_fields(at, document, &TOP_LEVEL, findings);
     if let Some(metadata) = document.get("metadata").and_then(Value::as_object) {
         let at = at.field("metadata");
@@ -121,7 +121,7 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
 }
 
 /// F2 and F5: the fields that name the cycle agree.
-pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let metadata = at.field("metadata");
     if let (Some(cycle), Some(scope)) = (&document.cycle, &document.scope)
         && cycle.scope != *scope
@@ -163,7 +163,12 @@ pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings:
     }
 }
 
-pub(super) fn check_fields(at: &Location, fields: &Object, known: &[Field], findings: &mut Findings) {
+pub(super) fn check_fields(
+    at: &Location,
+    fields: &Object,
+    known: &[Field],
+    findings: &mut ViolationCollector,
+) {
     for field in known {
         match fields.get(field.name) {
             Some(value) => check_value(&at.field(field.name), field, value, findings),
@@ -178,7 +183,7 @@ fn add_missing_field(
     fields: &Object,
     field: &Field,
     known: &[Field],
-    findings: &mut Findings,
+    findings: &mut ViolationCollector,
 ) {
     let Field { name, rule, .. } = field;
     let unknown = fields.keys().map(String::as_str);
@@ -208,7 +213,7 @@ pub(super) fn example(kind: Kind) -> &'static str {
     }
 }
 
-fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Findings) {
+fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut ViolationCollector) {
     let rule = field.rule;
     let expected = match field.kind {
         Kind::Count => return check_count(at, rule, value, findings),
@@ -236,7 +241,7 @@ fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Findi
     }
 }
 
-fn check_count(at: &Location, rule: &'static str, value: &Value, findings: &mut Findings) {
+fn check_count(at: &Location, rule: &'static str, value: &Value, findings: &mut ViolationCollector) {
     if !value.as_u64().is_some_and(|number| (1..=MAX_SAFE_INTEGER).contains(&number)) {
         let message =
             format!("{} is {value}; it must be a whole number from 1 to {MAX_SAFE_INTEGER}", at.name);
@@ -244,9 +249,9 @@ fn check_count(at: &Location, rule: &'static str, value: &Value, findings: &mut 
     }
 }
 
-fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings) {
+fn check_text(at: &Location, field: &Field, text: &str, findings: &mut ViolationCollector) {
     let rule = field.rule;
-    let invalid_id = |reason: BadId, rule, findings: &mut Findings| {
+    let invalid_id = |reason: BadId, rule, findings: &mut ViolationCollector| {
         let message = format!("{} is `{text}`: {reason}", at.name);
         findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
     };
@@ -287,7 +292,13 @@ fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Findings)
     }
 }
 
-fn check_word(at: &Location, rule: &'static str, text: &str, words: &[&str], findings: &mut Findings) {
+fn check_word(
+    at: &Location,
+    rule: &'static str,
+    text: &str,
+    words: &[&str],
+    findings: &mut ViolationCollector,
+) {
     if !words.contains(&text) {
         let repair = match closest(text, words.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
@@ -303,7 +314,7 @@ pub(super) fn check_times(
     fields: &Object,
     first: &str,
     second: &str,
-    findings: &mut Findings,
+    findings: &mut ViolationCollector,
 ) {
     let time = |name: &str| {
         fields.get(name).and_then(Value::as_str).and_then(|text| text.parse::<WholeSecond>().ok())

@@ -1,10 +1,10 @@
 //! P1 to P5: the order of phases, and the status of the cycle. `docs/peer.md` lists the rules.
 
 use super::parsed::{ParsedDocument, ParsedPhase};
-use crate::check::{Findings, Location};
+use crate::check::{Location, ViolationCollector};
 use crate::peer::document::{CycleStatus, Phase, PhaseStatus};
 
-pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     for (rule, before) in [("P1", Phase::Plan), ("P2", Phase::Execute), ("P3", Phase::Express)] {
         if let Some(after) = before.next() {
             check_pair(at, rule, document.phase(before), document.phase(after), findings);
@@ -20,7 +20,7 @@ fn check_pair(
     rule: &'static str,
     before: &ParsedPhase,
     after: &ParsedPhase,
-    findings: &mut Findings,
+    findings: &mut ViolationCollector,
 ) {
     let (Some(first), Some(second)) = (before.status, after.status) else { return };
     let at = at.field("phases").field(after.phase.as_str());
@@ -51,7 +51,7 @@ fn check_pair(
 }
 
 /// P4: at most one phase is in progress, and `current_phase` is right.
-fn check_current(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+fn check_current(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let in_progress: Vec<_> =
         document.phases.iter().filter(|phase| phase.is(PhaseStatus::InProgress)).collect();
     if let [_, second, ..] = in_progress[..] {
@@ -84,7 +84,7 @@ fn check_current(at: &Location, document: &ParsedDocument, findings: &mut Findin
 }
 
 /// P5: the cycle's status agrees with its phases.
-fn check_status(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+fn check_status(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let Some(status) = document.status else { return };
     if document.phases.iter().any(|phase| phase.status.is_none()) {
         return;

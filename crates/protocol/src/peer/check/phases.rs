@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{Field, Kind, Object, check_fields, check_times, optional, required};
-use crate::check::{Findings, Location, Violation};
+use crate::check::{Location, Violation, ViolationCollector};
 use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
@@ -30,7 +30,7 @@ const START: [&str; 2] = ["started_at", "sequence_at_start"];
 const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
 
 /// F6, and F5 for the names of the phases.
-pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
+pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCollector) {
     let Some(phases) = document.get("phases").and_then(Value::as_object) else { return };
     let at = at.field("phases");
     for phase in Phase::ALL {
@@ -64,7 +64,7 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut Findings) {
     }
 }
 
-fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mut Findings) {
+fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mut ViolationCollector) {
     let unknown = phases.keys().map(String::as_str).filter(|name| Phase::parse(name).is_none());
     let repair = match closest(phase.as_str(), unknown) {
         Some(typo) => format!("rename `{typo}` to `{phase}`"),
@@ -73,7 +73,7 @@ fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mu
     findings.add("F5", at, format!("{} has no `{phase}`", at.name), repair);
 }
 
-fn check_phase(at: &Location, phase: Phase, fields: &Object, findings: &mut Findings) {
+fn check_phase(at: &Location, phase: Phase, fields: &Object, findings: &mut ViolationCollector) {
     check_fields(at, fields, &PHASE, findings);
     check_times(at, fields, "started_at", "completed_at", findings);
     check_errors(&at.field("errors"), fields, findings);
@@ -103,14 +103,26 @@ fn check_phase(at: &Location, phase: Phase, fields: &Object, findings: &mut Find
     }
 }
 
-fn require(at: &Location, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+fn require(
+    at: &Location,
+    fields: &Object,
+    names: [&str; 2],
+    because: &str,
+    findings: &mut ViolationCollector,
+) {
     for name in names.into_iter().filter(|name| !fields.contains_key(*name)) {
         let message = format!("{} {because}, but has no `{name}`", at.name);
         findings.add("F6", at, message, format!("add `{name}` of the write that did it"));
     }
 }
 
-fn forbid(at: &Location, fields: &Object, names: [&str; 2], because: &str, findings: &mut Findings) {
+fn forbid(
+    at: &Location,
+    fields: &Object,
+    names: [&str; 2],
+    because: &str,
+    findings: &mut ViolationCollector,
+) {
     // `check_fields` has reported a null.
     for name in names.into_iter().filter(|name| fields.get(*name).is_some_and(|value| !value.is_null())) {
         let message = format!("{} {because}, but has `{name}`", at.name);
@@ -118,7 +130,7 @@ fn forbid(at: &Location, fields: &Object, names: [&str; 2], because: &str, findi
     }
 }
 
-fn check_errors(at: &Location, fields: &Object, findings: &mut Findings) {
+fn check_errors(at: &Location, fields: &Object, findings: &mut ViolationCollector) {
     for (index, error) in fields.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let at = at.entry(index);
         match error.as_object() {
@@ -131,7 +143,7 @@ fn check_errors(at: &Location, fields: &Object, findings: &mut Findings) {
 }
 
 /// A completed phase has a valid output.
-fn check_output(at: &Location, phase: Phase, output: Option<&Value>, findings: &mut Findings) {
+fn check_output(at: &Location, phase: Phase, output: Option<&Value>, findings: &mut ViolationCollector) {
     let Some(output) = output else {
         let message = format!("{} is completed, but has no `output`", at.name);
         return findings.add("F6", at, message, "add its output, or correct the `status`");

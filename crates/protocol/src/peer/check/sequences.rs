@@ -4,11 +4,11 @@
 //! `docs/peer.md` lists the rules.
 
 use super::parsed::{ParsedDocument, ParsedEntry, ParsedPhase};
-use crate::check::{Findings, Location};
+use crate::check::{Location, ViolationCollector};
 use crate::closest;
 use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
 
-pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     check_monotonic(at, document, findings);
     for phase in &document.phases {
         check_recorded_sequence(
@@ -40,7 +40,7 @@ fn entry_at(at: &Location, entry: &ParsedEntry) -> Location {
 }
 
 /// S1: in the history each number is higher than the one before, and none is higher than the document's.
-fn check_monotonic(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+fn check_monotonic(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let mut last = 0;
     for entry in &document.history {
         if let Some((from, to)) = entry.compacted.filter(|(from, to)| from > to) {
@@ -70,7 +70,7 @@ fn check_recorded_sequence(
     event: &Event,
     field: &str,
     recorded_sequence: Option<u64>,
-    findings: &mut Findings,
+    findings: &mut ViolationCollector,
 ) {
     let name = phase.phase;
     let phase_at = Location {
@@ -116,7 +116,7 @@ fn check_recorded_sequence(
 }
 
 /// S3: a phase completes after its start.
-fn check_phase_order(at: &Location, phase: &ParsedPhase, findings: &mut Findings) {
+fn check_phase_order(at: &Location, phase: &ParsedPhase, findings: &mut ViolationCollector) {
     if let (Some(start), Some(complete)) = (phase.start, phase.complete)
         && complete <= start
     {
@@ -128,7 +128,12 @@ fn check_phase_order(at: &Location, phase: &ParsedPhase, findings: &mut Findings
 }
 
 /// S3: every failed phase has one `failed` entry, and no other phase has one.
-fn check_failed(at: &Location, document: &ParsedDocument, phase: &ParsedPhase, findings: &mut Findings) {
+fn check_failed(
+    at: &Location,
+    document: &ParsedDocument,
+    phase: &ParsedPhase,
+    findings: &mut ViolationCollector,
+) {
     let Some(status) = phase.status else { return };
     let name = phase.phase;
     let entries: Vec<_> = document.entries(Some(name), Event::Failed).collect();
@@ -167,7 +172,7 @@ fn check_failed(at: &Location, document: &ParsedDocument, phase: &ParsedPhase, f
 }
 
 /// S3: a completed cycle has one `completed` entry of its own, after its review.
-fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mut Findings) {
+fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let Some(status) = document.status else { return };
     let entries: Vec<_> = document.entries(None, Event::Completed).collect();
     if status != CycleStatus::Completed {
@@ -202,7 +207,7 @@ fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mu
 
 /// Warns about gaps in the history and about unknown events. The specification's "no sequence gaps" is read as "no
 /// transition is missing", so a gap alone is no violation.
-pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Findings) {
+pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut ViolationCollector) {
     for entry in &document.history {
         match &entry.event {
             Some(Event::Other(word)) => {
@@ -249,7 +254,7 @@ pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut Find
     }
 }
 
-fn add_gap(at: &Location, from: u64, to: u64, warnings: &mut Findings) {
+fn add_gap(at: &Location, from: u64, to: u64, warnings: &mut ViolationCollector) {
     let writes = if from == to { format!("write {from}") } else { format!("the writes {from} to {to}") };
     let message = format!("the history has no entry for {writes}");
     warnings.add(

@@ -26,7 +26,7 @@ pub struct InvalidTransition {
     pub from: Option<Position>,
     pub to: Position,
     /// What the change may not touch. Empty if the matrix has no such transition at all.
-    pub because: Vec<Violation>,
+    pub violations: Vec<Violation>,
 }
 
 impl Document {
@@ -81,7 +81,7 @@ impl fmt::Display for Position {
 
 impl fmt::Display for InvalidTransition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cycle_id, from, to, because } = self;
+        let Self { cycle_id, from, to, violations: because } = self;
         match from {
             Some(from) => write!(f, "cycle `{cycle_id}` cannot go from {from} to {to}")?,
             None => write!(f, "cycle `{cycle_id}` cannot begin as {to}")?,

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Stamp;
+use crate::Timestamp;
 
-/// A point in time in whole seconds, where a [`Stamp`] has microseconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
+/// A point in time in whole seconds, where a [`Timestamp`] has microseconds: `2025-08-05T10:00:00Z`. No other spelling is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WholeSecond(jiff::Timestamp);
@@ -17,9 +17,9 @@ pub struct WholeSecond(jiff::Timestamp);
 #[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
 pub struct BadWholeSecond;
 
-impl From<Stamp> for WholeSecond {
+impl From<Timestamp> for WholeSecond {
     /// Truncates to the second, so that the order of two stamps is preserved.
-    fn from(stamp: Stamp) -> Self {
+    fn from(stamp: Timestamp) -> Self {
         let second = stamp.as_micros().div_euclid(1_000_000);
         let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();
         let second = second.clamp(*bounds.start(), *bounds.end());
@@ -27,7 +27,7 @@ impl From<Stamp> for WholeSecond {
     }
 }
 
-impl From<WholeSecond> for Stamp {
+impl From<WholeSecond> for Timestamp {
     fn from(second: WholeSecond) -> Self {
         Self::from_timestamp(second.0)
     }
@@ -89,10 +89,11 @@ mod tests {
         for (micros, text) in
             [(1_999_999, "1970-01-01T00:00:01Z"), (0, "1970-01-01T00:00:00Z"), (-1, "1969-12-31T23:59:59Z")]
         {
-            assert_eq!(WholeSecond::from(Stamp::from_micros(micros)).to_string(), text);
+            assert_eq!(WholeSecond::from(Timestamp::from_micros(micros)).to_string(), text);
         }
         assert!(
-            WholeSecond::from(Stamp::from_micros(i64::MIN)) < WholeSecond::from(Stamp::from_micros(i64::MAX))
+            WholeSecond::from(Timestamp::from_micros(i64::MIN))
+                < WholeSecond::from(Timestamp::from_micros(i64::MAX))
         );
     }
 }

@@ -214,7 +214,7 @@ impl From<Refusal> for EditRefusal {
         match refusal {
             Refusal::Violations(violations) => Self::Violations(violations),
             Refusal::Invalid(invalid) => {
-                Self::InvalidTransition { message: invalid.to_string(), because: invalid.because }
+                Self::InvalidTransition { message: invalid.to_string(), because: invalid.violations }
             }
         }
     }

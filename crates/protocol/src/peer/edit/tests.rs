@@ -6,12 +6,12 @@ use super::super::change::{ErrorDetail, NewCycle};
 use super::super::transition::{Transition, recognise};
 use super::super::{Instruction, Mode};
 use super::*;
-use crate::Stamp;
+use crate::Timestamp;
 use crate::edit::PatchError;
 
 /// A time in whole seconds, counted from a fixed start.
 pub(super) fn second(seconds: i64) -> WholeSecond {
-    WholeSecond::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
+    WholeSecond::from(Timestamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
 /// A cycle whose execution is in progress, with an unknown field.

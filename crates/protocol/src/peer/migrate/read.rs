@@ -7,7 +7,7 @@ use super::key::Part;
 use super::report::{Note, NoteKind};
 use super::reshape::{Reshaped, is_empty, reshape};
 use super::status::{OldStatus, ParsedStatus, parse_phase, parse_phase_name, parse_status};
-use crate::Stamp;
+use crate::Timestamp;
 use crate::check::shortened;
 use crate::peer::document::{Mode, Phase, WholeSecond};
 
@@ -64,7 +64,7 @@ pub(super) fn read(
 /// Parses a time and cuts it to the second.
 pub(super) fn time(value: &Value) -> Option<WholeSecond> {
     let timestamp = value.as_str()?.trim().parse().ok()?;
-    Some(WholeSecond::from(Stamp::from_timestamp(timestamp)))
+    Some(WholeSecond::from(Timestamp::from_timestamp(timestamp)))
 }
 
 pub(super) fn text(value: &Value) -> Option<String> {

@@ -11,7 +11,7 @@ mod tables;
 use serde_json::{Value, json};
 
 use super::document::Phase;
-use crate::check::{Findings, Location, Violation};
+use crate::check::{Location, Violation, ViolationCollector};
 pub use review::{Band, Judgement, Score, judge, questions_for_user, succeeded};
 use shape::Shape;
 
@@ -41,7 +41,7 @@ pub fn verify_insights(insights: &Value) -> Result<(), Vec<Violation>> {
 }
 
 fn verify_as(name: &str, shape: &Shape, value: &Value) -> Result<(), Vec<Violation>> {
-    let mut findings = Findings::default();
+    let mut findings = ViolationCollector::default();
     shape.verify(&Location { pointer: String::new(), name: name.to_owned() }, value, &mut findings);
     if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }
 }

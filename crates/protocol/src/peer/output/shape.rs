@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::RULE;
-use crate::check::{Findings, Location};
+use crate::check::{Location, ViolationCollector};
 use crate::closest;
 
 /// The shape of a value.
@@ -82,7 +82,7 @@ impl Shape {
     }
 
     /// Adds every violation of the value.
-    pub(super) fn verify(&self, at: &Location, value: &Value, findings: &mut Findings) {
+    pub(super) fn verify(&self, at: &Location, value: &Value, findings: &mut ViolationCollector) {
         if !self.has_type(value) {
             let expected = self.name();
             return findings.mistyped(RULE, at, value, &expected, format!("write {expected}"));
@@ -168,13 +168,13 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn verify_entries(at: &Location, shape: &Shape, value: &Value, findings: &mut Findings) {
+fn verify_entries(at: &Location, shape: &Shape, value: &Value, findings: &mut ViolationCollector) {
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
         shape.verify(&at.entry(index), item, findings);
     }
 }
 
-fn verify_fields(at: &Location, fields: &[Field], value: &Value, findings: &mut Findings) {
+fn verify_fields(at: &Location, fields: &[Field], value: &Value, findings: &mut ViolationCollector) {
     for Field { name, shape, required, .. } in fields {
         match value.get(name) {
             None if *required => {

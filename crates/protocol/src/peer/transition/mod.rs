@@ -96,7 +96,7 @@ pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, I
         cycle_id: old.cycle_id.clone(),
         from: Some(old.position()),
         to: new.position(),
-        because,
+        violations: because,
     };
     let (transition, expected) = match expectation {
         None => return Err(invalid(Vec::new())),
@@ -232,7 +232,12 @@ fn recognise_first_write(new: &Document) -> Result<Transition, InvalidTransition
     if because.is_empty() {
         return Ok(if migrated { Transition::Migrated } else { Transition::Initialized });
     }
-    Err(InvalidTransition { cycle_id: new.cycle_id.clone(), from: None, to: new.position(), because })
+    Err(InvalidTransition {
+        cycle_id: new.cycle_id.clone(),
+        from: None,
+        to: new.position(),
+        violations: because,
+    })
 }
 
 /// Recognises a recovery: it must keep the cycle, and its history must agree with the old one as far as both go. Which
@@ -255,7 +260,7 @@ fn recognise_recovery(old: &Document, new: &Document) -> Result<Transition, Inva
         return Ok(Transition::Recovered);
     }
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
-    Err(InvalidTransition { cycle_id, from, to: new.position(), because })
+    Err(InvalidTransition { cycle_id, from, to: new.position(), violations: because })
 }
 
 impl fmt::Display for Transition {

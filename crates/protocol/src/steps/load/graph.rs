@@ -6,7 +6,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
 
 use crate::closest;
-use crate::ids::{BadName, StepId};
+use crate::ids::{InvalidId, StepId};
 use crate::located::{Located, Problems, Rule, SourcePos};
 
 use super::draft::StepDraft;
@@ -41,7 +41,7 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Opt
             return None;
         }
         first.insert(id, *pos);
-        let unsafe_id = |error: BadName| {
+        let unsafe_id = |error: InvalidId| {
             let message = format!("`{id}` cannot be an id: {error}");
             let hint = "the id names files and variables; choose something like `code_review-2`";
             problems.add(*pos, Rule::UnsafeId, message, hint);

@@ -43,13 +43,13 @@ pub struct Loaded {
 
 /// Loads a workflow. Fails with every problem that was found, in the order of the file.
 pub fn load(text: &str) -> Result<Loaded, Vec<Problem>> {
-    let Examined { workflow, problems, warnings, .. } = examine(text);
+    let WorkflowAnalysis { workflow, problems, warnings, .. } = analyze(text);
     workflow.map(|workflow| Loaded { workflow, warnings }).ok_or(problems)
 }
 
 /// Everything that one pass over a workflow file yields, for callers that check more than its text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Examined {
+pub struct WorkflowAnalysis {
     /// `Some` exactly if there are no problems.
     pub workflow: Option<Workflow>,
     /// In the order of the file.
@@ -92,7 +92,7 @@ pub enum Prompt {
 }
 
 /// Examines a workflow. Unlike [`load`], it also returns what could be read of an invalid file.
-pub fn examine(text: &str) -> Examined {
+pub fn analyze(text: &str) -> WorkflowAnalysis {
     let mut problems = Problems::default();
     let mut warnings = Problems::default();
     let draft = Node::from_yaml(text, &mut problems).and_then(|root| draft::read(&root, &mut problems));
@@ -107,7 +107,7 @@ pub fn examine(text: &str) -> Examined {
     let workflow = draft.and_then(|draft| check(draft, &mut problems, &mut warnings));
     let workflow = workflow.filter(|_| problems.count() == 0);
     let (problems, warnings) = (problems.into_sorted(), warnings.into_sorted());
-    Examined { workflow, problems, warnings, prompts, checks }
+    WorkflowAnalysis { workflow, problems, warnings, prompts, checks }
 }
 
 fn check_references(step: &StepDraft) -> impl Iterator<Item = CheckReference> {

@@ -587,7 +587,7 @@ fn loop_back_to_is_not_checked_if_some_needs_could_not_be_read() {
 
 #[test]
 fn prompts_of_an_invalid_file_are_returned() {
-    let examined = examine("nam: w\nsteps:\n- {id: a, agent: x, prompt: p.md}\n- {agent: x, prompt: q.md}\n");
+    let examined = analyze("nam: w\nsteps:\n- {id: a, agent: x, prompt: p.md}\n- {agent: x, prompt: q.md}\n");
     let prompts: Vec<_> = examined
         .prompts
         .iter()

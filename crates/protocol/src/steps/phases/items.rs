@@ -40,7 +40,7 @@ pub(in crate::steps) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<
 
 /// Returns the items of a report, cut to `max_iterations`.
 pub(in crate::steps) fn reported_items(step: &StepSpec, report: &Report) -> Option<Vec<Value>> {
-    let items = report.others.get(ITEMS)?.as_array()?;
+    let items = report.extra_fields.get(ITEMS)?.as_array()?;
     let limit = step.data_loop.as_ref().and_then(|data_loop| data_loop.max_iterations);
     let limit = limit.map_or(usize::MAX, |limit| limit.get() as usize);
     Some(items.iter().take(limit).cloned().collect())

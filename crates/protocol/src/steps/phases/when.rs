@@ -144,7 +144,7 @@ pub(in crate::steps) fn unmet(document: &Document, step: &StepSpec, report: &Rep
             comparison.unmet(&value).map(|why| format!("`{metric}` of `{step}` is {why}"))
         }
         When::Artifact(path) => {
-            let existing = report.others.get(EXISTING).and_then(Value::as_array);
+            let existing = report.extra_fields.get(EXISTING).and_then(Value::as_array);
             let exists = existing.is_some_and(|existing| existing.iter().any(|other| other == path.as_str()));
             (!exists).then(|| format!("`{path}` does not exist"))
         }

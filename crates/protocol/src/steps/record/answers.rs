@@ -6,21 +6,21 @@ use super::{Parts, author, progress, record_start, step};
 use crate::brief::{Finding, GivenAnswer};
 use crate::entry::{Entry, Evidence, Input};
 use crate::people::Answer;
-use crate::report::{Expected, Report};
+use crate::report::{Report, ReportIdentity};
 use crate::run::Fact;
 use crate::steps::definition::Definition;
 use crate::steps::document::{Document, Status};
 use crate::steps::phases::Phase;
 use crate::steps::phases::people;
 use crate::steps::{PERSON, Steps, Verdict, layout};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// Records that a turn waits. A step that waits for conditions has not started.
 pub(super) fn record_wait(
     definition: &Definition,
     document: &mut Document,
     id: &StepId,
-    at: Stamp,
+    at: Timestamp,
     parts: &mut Parts,
 ) {
     let head = &document.head;
@@ -85,7 +85,7 @@ pub(super) fn rejection(
     entry: &Entry<Steps>,
     evidence: Option<&Evidence>,
 ) -> Option<Finding> {
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new(&document.head.run_id).ok()?,
         step_id: id.clone(),
         agent: PERSON.to_owned(),

@@ -6,13 +6,13 @@ use super::{Parts, progress, step};
 use crate::brief::Finding;
 use crate::checks::{self, CheckResult};
 use crate::entry::{Entry, Evidence, Input};
-use crate::report::{Expected, Report};
-use crate::run::{Ending, Exit, Fact};
+use crate::report::{Report, ReportIdentity};
+use crate::run::{Ending, Fact, TurnEffect};
 use crate::steps::document::{Document, Status, StepDocument, findings_part};
 use crate::steps::phases::Phase;
 use crate::steps::workflow::ENGINE;
 use crate::steps::{Steps, Verdict};
-use crate::{RunId, Stamp, StepId};
+use crate::{RunId, StepId, Timestamp};
 
 /// Records that a check failed and the agent works again, with the output of the check in its prompt.
 pub(super) fn record_failed_checks(
@@ -56,7 +56,7 @@ pub(super) fn check_finding(
     if results.is_empty() {
         return None;
     }
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new(&document.head.run_id).ok()?,
         step_id: id.clone(),
         agent: ENGINE.to_owned(),
@@ -77,28 +77,28 @@ pub(super) fn check_finding(
 /// grows.
 pub(super) fn record_engine_attempt_end(
     step: &mut StepDocument,
-    exit: Exit,
+    exit: TurnEffect,
     evidence: Option<&Evidence>,
-    at: Stamp,
+    at: Timestamp,
 ) {
     step.ended_at = Some(at.into());
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
-        Exit::Reported => {
+        TurnEffect::Reported => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
             step.logs.extend(report.into_iter().flat_map(|report| report.logs.iter().cloned()));
             step.status = Status::Completed;
             step.last_error = None;
         }
-        Exit::Exhausted => {
+        TurnEffect::Exhausted => {
             step.status = Status::Failed;
             step.last_error = Some(error.unwrap_or_else(|| "It was interrupted too often".to_owned()));
         }
-        Exit::WillRetry { .. }
-        | Exit::Drained
-        | Exit::Interrupted { .. }
-        | Exit::Stopped
-        | Exit::Released => {
+        TurnEffect::WillRetry { .. }
+        | TurnEffect::Drained
+        | TurnEffect::Interrupted { .. }
+        | TurnEffect::Stopped
+        | TurnEffect::Released => {
             step.status = Status::Pending;
             step.last_error = error.or(step.last_error.take());
         }

@@ -12,7 +12,7 @@ use crate::steps::document::{
 use crate::steps::phases::Phase;
 use crate::steps::phases::items;
 use crate::steps::phases::loops::{self, item_id};
-use crate::{Stamp, StepId};
+use crate::{StepId, Timestamp};
 
 /// Records the items of a step, for it and the steps that are paired with it.
 pub(super) fn record_items(
@@ -20,7 +20,7 @@ pub(super) fn record_items(
     document: &mut Document,
     id: &StepId,
     count: u32,
-    at: Stamp,
+    at: Timestamp,
     evidence: Option<&Evidence>,
     parts: &mut Parts,
 ) {
@@ -53,7 +53,7 @@ pub(super) fn collect_results(
     definition: &Definition,
     document: &mut Document,
     id: &StepId,
-    at: Stamp,
+    at: Timestamp,
     parts: &mut Parts,
 ) {
     let is_loop = definition.item_of(id).is_none() && definition.step(id).data_loop.is_some();
@@ -112,7 +112,7 @@ pub(super) fn record_parents(
     }
 }
 
-fn record_parent(document: &mut Document, id: &StepId, at: Stamp, parts: &mut Parts) {
+fn record_parent(document: &mut Document, id: &StepId, at: Timestamp, parts: &mut Parts) {
     let is_done = |status| matches!(status, Status::Completed | Status::Skipped);
     if document.steps.get(id.as_str()).is_none_or(|step| is_done(step.status)) {
         return;

@@ -24,10 +24,10 @@ use super::{Steps, Verdict, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;
-use crate::run::{Change, Ending, Exit, Fact};
-use crate::{Stamp, StepId};
+use crate::run::{Change, Ending, Fact, TurnEffect};
+use crate::{StepId, Timestamp};
 
-pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Document {
+pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
     let head = Head {
         run_id: location.run.to_string(),
         workflow_name: definition.workflow().name.clone(),
@@ -91,7 +91,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 let phase = document.phase(definition, &attempt.step);
                 let step = step(document, &attempt.step, &mut parts);
                 match phase {
-                    Phase::When if *exit != Exit::Exhausted => {}
+                    Phase::When if *exit != TurnEffect::Exhausted => {}
                     Phase::When | Phase::Items | Phase::Checks => {
                         record_engine_attempt_end(step, *exit, evidence, entry.at);
                     }
@@ -363,7 +363,7 @@ fn is_gate_failure(entry: &Entry<Steps>) -> bool {
 
 /// Completes a step that is still running after its last attempt has ended: one that a person answered, or whose items
 /// are done.
-fn complete(step: &mut StepDocument, at: Stamp) {
+fn complete(step: &mut StepDocument, at: Timestamp) {
     if step.status == Status::Running {
         step.status = Status::Completed;
         step.ended_at = Some(at.into());
@@ -437,7 +437,7 @@ fn reset(
     }
 }
 
-fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
+fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Timestamp) {
     step.status = Status::Running;
     step.attempts = counted_attempt;
     step.started_at = Some(at.into());
@@ -451,9 +451,9 @@ fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Stamp) {
 fn record_end(
     step: &mut StepDocument,
     report_path: String,
-    exit: Exit,
+    exit: TurnEffect,
     evidence: Option<&Evidence>,
-    at: Stamp,
+    at: Timestamp,
 ) {
     step.ended_at = Some(at.into());
     if let Some(report) = evidence.and_then(|evidence| evidence.report.as_ref()) {
@@ -465,26 +465,26 @@ fn record_end(
     }
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
-        Exit::Reported => {
+        TurnEffect::Reported => {
             step.status = Status::Completed;
             step.last_error = None;
         }
-        Exit::Exhausted => {
+        TurnEffect::Exhausted => {
             step.status = Status::Failed;
             step.last_error =
                 Some(error.unwrap_or_else(|| "The attempt was interrupted too often".to_owned()));
         }
-        Exit::WillRetry { .. } | Exit::Drained => {
+        TurnEffect::WillRetry { .. } | TurnEffect::Drained => {
             step.status = Status::Pending;
             step.last_error = error;
         }
         // The attempt does not count: `attempts` goes back to the number of failed ones.
-        Exit::Interrupted { .. } | Exit::Stopped => {
+        TurnEffect::Interrupted { .. } | TurnEffect::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = error.or(step.last_error.take());
         }
-        Exit::Released => {
+        TurnEffect::Released => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = step.last_error.take().or(error);

@@ -7,7 +7,7 @@ use super::super::definition::GroupId;
 use super::super::step::{PmStep, Role, Step};
 use super::{Document, compact_timestamp, message_part};
 use crate::check::schema;
-use crate::{Stamp, StepId, Turn};
+use crate::{StepId, Timestamp, Turn};
 
 /// A file in `messages/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ pub struct Message {
     pub mailbox: Mailbox,
     pub group: Option<GroupId>,
     pub id: String,
-    pub timestamp: Stamp,
+    pub timestamp: Timestamp,
     /// The members that only this mailbox has.
     pub body: Map<String, Value>,
     /// The turn whose attempts receive it. The message is read from the commit on that starts the first of them.
@@ -125,7 +125,7 @@ impl Document {
         &mut self,
         mailbox: Mailbox,
         group: Option<&GroupId>,
-        at: Stamp,
+        at: Timestamp,
         body: Map<String, Value>,
     ) -> String {
         let number = self.messages.len();

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::definition::{Definition, GroupId, Mode};
-use super::import::Store;
+use super::import::CoordinationFiles;
 use super::report::plan::{Criterion, PlanGroup, Task};
-use super::state::{Blocked, Hold, Reason, Stage};
+use super::state::{Blocked, DevelopReason, GroupProgress, Stage};
 use super::step::{PmStep, Role, Step};
 use crate::rules::{RunLocation, View};
-use crate::{Stamp, StepId, Turn};
+use crate::{StepId, Timestamp, Turn};
 
 pub use messages::{Mailbox, Message};
 pub(super) use orchestrator::spawn_decision;
@@ -46,16 +46,16 @@ pub struct RunPart {
     pub iteration: u64,
     pub total_spawns: u64,
     pub pm_iteration: u64,
-    pub pm_last_update: Stamp,
+    pub pm_last_update: Timestamp,
     pub status: OrchestratorStatus,
     /// Whether the run is paused, stopped or about to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    pub start_time: Stamp,
-    pub end_time: Option<Stamp>,
-    pub last_update: Stamp,
+    pub start_time: Timestamp,
+    pub end_time: Option<Timestamp>,
+    pub last_update: Timestamp,
     /// Attempts that are alive.
-    pub active: BTreeMap<StepId, Stamp>,
+    pub active: BTreeMap<StepId, Timestamp>,
     /// The project manager's steps.
     pub steps: BTreeMap<String, StepDocument>,
     /// Why the last claim of completion was refused.
@@ -109,12 +109,12 @@ impl From<Criterion> for CriterionRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupPart {
     pub stage: Stage,
-    pub hold: Hold,
+    pub hold: GroupProgress,
     /// Whether the role that the stage needs has started.
     pub started: bool,
     pub iterations: Iterations,
-    pub start_time: Option<Stamp>,
-    pub end_time: Option<Stamp>,
+    pub start_time: Option<Timestamp>,
+    pub end_time: Option<Timestamp>,
     pub files_modified: Vec<String>,
     pub commits: Vec<String>,
     pub test_results: BTreeMap<String, TestCounts>,
@@ -124,7 +124,7 @@ pub struct GroupPart {
     pub security_issues_count: Option<u64>,
     /// How often a test, a review or a merge sent the group back to its developer.
     pub sent_back: u32,
-    pub last_update: Stamp,
+    pub last_update: Timestamp,
     pub closed_because: Option<String>,
     /// The summary of the developer's last report.
     pub summary: String,
@@ -159,7 +159,7 @@ pub struct Feedback {
     pub iteration: u32,
     pub decision: String,
     pub feedback: String,
-    pub timestamp: Stamp,
+    pub timestamp: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +182,7 @@ pub struct DecisionEntry {
     pub iteration: u64,
     pub decision: String,
     pub reasoning: String,
-    pub timestamp: Stamp,
+    pub timestamp: Timestamp,
 }
 
 /// The attempts of one step.
@@ -191,8 +191,8 @@ pub struct StepDocument {
     pub status: StepDocumentStatus,
     pub turn: Turn,
     pub attempts: u32,
-    pub started_at: Option<Stamp>,
-    pub ended_at: Option<Stamp>,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
     pub error: Option<String>,
 }
 
@@ -210,7 +210,7 @@ pub enum StepDocumentStatus {
 /// An imported store, as it was. Members that the seed does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    pub store: Store,
+    pub store: CoordinationFiles,
     /// Whether the run still is as it was imported.
     pub unchanged: bool,
 }
@@ -224,7 +224,7 @@ const DECISION: &str = "decision/";
 const MESSAGE: &str = "message/";
 
 impl Document {
-    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Stamp) -> Self {
+    pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
         Self {
             run: RunPart {
                 repo_dir: location.repo_dir.clone(),
@@ -283,7 +283,7 @@ impl Document {
 
     /// Returns the group that the project manager is to split.
     pub(super) fn splitting(&self) -> Option<&GroupId> {
-        self.groups.iter().find(|(_, group)| group.hold == Hold::Splitting).map(|(id, _)| id)
+        self.groups.iter().find(|(_, group)| group.hold == GroupProgress::Splitting).map(|(id, _)| id)
     }
 
     /// Returns the group as the plan has it.
@@ -393,12 +393,12 @@ pub(super) fn message_part(number: usize) -> String {
 }
 
 /// Returns `v4_YYYYMMDD_HHMMSS`.
-fn session_id(at: Stamp) -> String {
+fn session_id(at: Timestamp) -> String {
     format!("v4_{}", compact_timestamp(at))
 }
 
 /// Returns `YYYYMMDD_HHMMSS`.
-pub(super) fn compact_timestamp(at: Stamp) -> String {
+pub(super) fn compact_timestamp(at: Timestamp) -> String {
     let digits: String = at.to_string().chars().take(19).filter(char::is_ascii_digit).collect();
     match digits.split_at_checked(8) {
         Some((day, time)) => format!("{day}_{time}"),
@@ -407,10 +407,10 @@ pub(super) fn compact_timestamp(at: Stamp) -> String {
 }
 
 impl GroupPart {
-    pub(super) fn new(at: Stamp) -> Self {
+    pub(super) fn new(at: Timestamp) -> Self {
         Self {
-            stage: Stage::Develop(Reason::New),
-            hold: Hold::Open,
+            stage: Stage::Develop(DevelopReason::New),
+            hold: GroupProgress::Open,
             started: false,
             iterations: Iterations::default(),
             start_time: None,
@@ -440,10 +440,10 @@ impl GroupPart {
     /// Returns the extra key `closed`.
     pub(super) fn closed(&self) -> Option<&'static str> {
         match self.hold {
-            Hold::Skipped => Some("skipped"),
-            Hold::Failed(_) => Some("failed"),
-            Hold::Split => Some("split"),
-            Hold::Open | Hold::Asks(_) | Hold::Splitting => None,
+            GroupProgress::Skipped => Some("skipped"),
+            GroupProgress::Failed(_) => Some("failed"),
+            GroupProgress::Split => Some("split"),
+            GroupProgress::Open | GroupProgress::Asks(_) | GroupProgress::Splitting => None,
         }
     }
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::state::{Hold, Stage};
+use super::super::state::{GroupProgress, Stage};
 use super::super::step::{PmStep, Role, Step};
 use super::{Document, OrchestratorStatus};
 use crate::StepId;
 
 impl Document {
     pub(super) fn orchestrator_state(&self) -> Value {
-        let active = |(id, since): (&StepId, &crate::Stamp)| {
+        let active = |(id, since): (&StepId, &crate::Timestamp)| {
             let step = Step::parse(id)?;
             let mut agent = json!({ "agent_type": step.agent(), "spawned_at": since });
             agent["group_id"] = step.group().map_or("", |group| group.as_str()).into();
@@ -47,7 +47,7 @@ impl Document {
         if open.is_empty() {
             return "pm_final_check";
         }
-        if open.iter().all(|group| group.hold == Hold::Splitting) {
+        if open.iter().all(|group| group.hold == GroupProgress::Splitting) {
             return "pm_planning";
         }
         let begun = open.iter().filter(|group| group.has_begun());

@@ -225,7 +225,7 @@ impl Document {
 
     /// Returns the groups that are counted. A split group is not: the groups that replace it are.
     pub(in crate::team) fn counted(&self) -> impl Iterator<Item = &GroupPart> {
-        self.groups.values().filter(|group| group.hold != super::Hold::Split)
+        self.groups.values().filter(|group| group.hold != super::GroupProgress::Split)
     }
 
     /// Returns the share of complete groups in percent, with one decimal.

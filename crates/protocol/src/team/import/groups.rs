@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 
 use super::super::document::{Blocker, Feedback, GroupPart, StepDocumentStatus, TestCounts};
 use super::super::report::verdicts::TEST_KINDS;
-use super::super::state::{Hold, Limit, Stage};
+use super::super::state::{DecisionReason, GroupProgress, Stage};
 use super::super::step::Role;
 use super::shape::{NormalizedStore, objects, texts, to_text};
 use super::{Claim, GroupId, ImportedGroup, count, time};
-use crate::Stamp;
+use crate::Timestamp;
 
 /// Returns how far a group is, as the imported files say. Its record takes precedence over the plan, and the plan
 /// over the lists such as `completed_groups`.
@@ -44,12 +44,13 @@ pub(super) fn claim(normalized: &NormalizedStore, id: &GroupId, notes: &mut Vec<
 }
 
 /// Returns the part of the document for a group.
-pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, at: Stamp) -> GroupPart {
+pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, at: Timestamp) -> GroupPart {
     let mut part = GroupPart::new(at);
     part.stage = group.claim.stage();
     part.claimed_complete = group.claim == Claim::Complete;
     if let Some(question) = &group.question {
-        (part.hold, part.imported_because) = (Hold::Asks(Limit::Imported), Some(question.clone()));
+        (part.hold, part.imported_because) =
+            (GroupProgress::Asks(DecisionReason::Imported), Some(question.clone()));
     }
     let none = Map::new();
     let record = record.unwrap_or(&none);

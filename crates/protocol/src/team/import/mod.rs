@@ -1,6 +1,6 @@
 //! Imports a store of another system, the files in `coordination/`, as a run.
 //!
-//! [`Store::read`] parses the files, [`NormalizedStore`] brings their JSON into the form of the seed, and [`Import`]
+//! [`CoordinationFiles::read`] parses the files, [`NormalizedStore`] brings their JSON into the form of the seed, and [`Import`]
 //! makes a plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies
 //! it.
 
@@ -19,12 +19,12 @@ use super::decide::Change;
 use super::definition::{Definition, GroupId};
 use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepDocumentStatus};
 use super::report::plan::Plan;
-use super::state::{Ending, Group, Hold, Limit, Stage, State};
+use super::state::{DecisionReason, FinalStage, Group, GroupProgress, Stage, State};
 use super::step::{PmStep, Role, Step};
 use crate::rules::{ImportRefusal, Move, Next};
-use crate::{Stamp, Turn};
+use crate::{Timestamp, Turn};
 
-pub use salvage::{BranchWork, Salvaged, Store};
+pub use salvage::{BranchWork, CoordinationFiles, Salvaged};
 pub(in crate::team) use shape::objects;
 use shape::{NormalizedStore, to_text};
 use status::Claim;
@@ -50,7 +50,7 @@ struct ImportedGroup {
 
 /// What an import would do, shown to the user before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survey {
+pub struct ImportPreview {
     pub session_id: Option<String>,
     /// The request; `None` if the store has none.
     pub request: Option<String>,
@@ -62,15 +62,15 @@ pub struct Survey {
     pub branches: Vec<String>,
 }
 
-impl Store {
+impl CoordinationFiles {
     /// Describes what an import of the store would do.
-    pub fn survey(&self) -> Survey {
+    pub fn preview_import(&self) -> ImportPreview {
         let import = Import::of(self);
         let groups = import.groups.iter().map(|group| match &group.question {
             Some(question) => (group.id.clone(), format!("a person decides: {question}")),
             None => (group.id.clone(), group.claim.text()),
         });
-        Survey {
+        ImportPreview {
             session_id: import.session_id(),
             request: import
                 .normalized
@@ -85,10 +85,10 @@ impl Store {
     }
 }
 
-/// Turns a store into the state of a run. Fails only if the JSON is not a [`Store`]: what cannot be used is left out,
+/// Turns a store into the state of a run. Fails only if the JSON is not a [`CoordinationFiles`]: what cannot be used is left out,
 /// or becomes a question to a person.
 pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
-    let store = Store::deserialize(store)
+    let store = CoordinationFiles::deserialize(store)
         .map_err(|error| ImportRefusal::Unusable(format!("it is no store of a team: {error}")))?;
     let state = Import::of(&store).state(definition);
     let next = state.startable(definition.limits.groups.get());
@@ -96,15 +96,15 @@ pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Chan
 }
 
 /// Fills a new document from a store.
-pub(super) fn fill(document: &mut Document, store: &Value, at: Stamp) {
-    let Ok(store) = Store::deserialize(store) else { return };
+pub(super) fn fill(document: &mut Document, store: &Value, at: Timestamp) {
+    let Ok(store) = CoordinationFiles::deserialize(store) else { return };
     let import = Import::of(&store);
     import.fill(document, &store, at);
     document.imported = Some(Imported { store, unchanged: true });
 }
 
 impl Import {
-    fn of(store: &Store) -> Self {
+    fn of(store: &CoordinationFiles) -> Self {
         let normalized = NormalizedStore::of(store);
         let mut notes = Vec::new();
         let (plan, mut questions) = plan::read(&normalized, &mut notes);
@@ -157,15 +157,15 @@ impl Import {
                 }
             }
             if imported.question.is_some() {
-                group.hold = Hold::Asks(Limit::Imported);
+                group.hold = GroupProgress::Asks(DecisionReason::Imported);
             }
             state.groups.insert(planned.id.clone(), group);
         }
-        (state.criteria, state.ending) = (work.criteria, Ending::Criteria);
+        (state.criteria, state.ending) = (work.criteria, FinalStage::Criteria);
         state
     }
 
-    fn fill(&self, document: &mut Document, store: &Store, at: Stamp) {
+    fn fill(&self, document: &mut Document, store: &CoordinationFiles, at: Timestamp) {
         let plan = &self.plan;
         document.plan = PlanPart {
             mode: plan.mode,
@@ -215,7 +215,7 @@ impl Import {
 }
 
 /// Takes over a message. One that was read is not delivered again.
-fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Stamp) -> Message {
+fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Timestamp) -> Message {
     let group = found.get("group_id").and_then(Value::as_str).and_then(|id| GroupId::new(id).ok());
     let is_read = found.get("read").and_then(Value::as_bool).unwrap_or(false);
     let reader = group.clone().map_or(Step::PLAN, |group| Step::Group(group, Role::Developer));
@@ -238,6 +238,6 @@ fn count(members: &Map<String, Value>, name: &str) -> u64 {
     members.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn time(members: &Map<String, Value>, name: &str) -> Option<Stamp> {
+fn time(members: &Map<String, Value>, name: &str) -> Option<Timestamp> {
     members.get(name)?.as_str()?.parse().ok()
 }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::document::Mailbox;
-use crate::torn;
+use crate::truncated_json;
 
 /// The files that a store must have. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
 
 /// The files of another system's store, as far as they could be read. A run is made from its JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Store {
+pub struct CoordinationFiles {
     /// By their paths below `coordination/`.
     pub files: BTreeMap<String, Value>,
     /// The files of which only the beginning could be read.
@@ -35,14 +35,14 @@ pub struct BranchWork {
 /// A store that was read from texts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
-    pub store: Store,
+    pub store: CoordinationFiles,
     /// What deviates from JSON and does no harm, in a sentence each.
     pub notes: Vec<String>,
     /// What is lost, in a sentence each.
     pub lost: Vec<String>,
 }
 
-impl Store {
+impl CoordinationFiles {
     /// Returns the paths of the files that a store has, relative to its directory.
     pub fn names() -> impl Iterator<Item = &'static str> {
         MAIN_FILES.into_iter().chain(Mailbox::ALL.map(Mailbox::file))
@@ -80,7 +80,7 @@ impl Salvaged {
             }
             Some(Err(error)) => {
                 let (line, column) = (error.line(), error.column());
-                let value = torn::beginning(text, &error, usize::MAX);
+                let value = truncated_json::parse_prefix(text, &error, usize::MAX);
                 let what =
                     if value.is_some() { "the rest of it is lost" } else { "nothing of it could be read" };
                 self.lost.push(format!("`{name}` is damaged in line {line}, column {column}: {what}"));
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Salvaged {
-        Store::read(&BTreeMap::from([("pm_state.json".to_owned(), text.to_owned())]))
+        CoordinationFiles::read(&BTreeMap::from([("pm_state.json".to_owned(), text.to_owned())]))
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::definition::GroupId;
 use super::super::document::Mailbox;
-use super::salvage::Store;
+use super::salvage::CoordinationFiles;
 use crate::check::{kind, shortened};
 
 /// A store in the form of the seed.
@@ -23,7 +23,7 @@ pub(super) struct NormalizedStore {
 }
 
 impl NormalizedStore {
-    pub(super) fn of(store: &Store) -> Self {
+    pub(super) fn of(store: &CoordinationFiles) -> Self {
         let mut normalized = Self::default();
         normalized.pm = normalized.object(store, "pm_state.json");
         normalized.orchestrator = normalized.object(store, "orchestrator_state.json");
@@ -59,7 +59,7 @@ impl NormalizedStore {
     }
 
     /// Returns the object in a file; an empty one, and a note, if it has another type.
-    fn object(&mut self, store: &Store, name: &str) -> Map<String, Value> {
+    fn object(&mut self, store: &CoordinationFiles, name: &str) -> Map<String, Value> {
         match store.files.get(name) {
             Some(Value::Object(members)) => members.clone(),
             Some(other) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::state::{Blocked, Reason, Stage};
+use super::super::state::{Blocked, DevelopReason, Stage};
 
 /// What a store says about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,13 +25,15 @@ impl Claim {
         let folded = word.trim().to_lowercase().replace([' ', '-'], "_");
         let open = |stage| Self::Open { stage, begun: true };
         match folded.as_str() {
-            "" | "pending" | "assigned" => Self::Open { stage: Stage::Develop(Reason::New), begun: false },
+            "" | "pending" | "assigned" => {
+                Self::Open { stage: Stage::Develop(DevelopReason::New), begun: false }
+            }
             "dev_working" => open(Stage::Develop(last_reason(record))),
             "dev_blocked" => open(Stage::Unblock(Blocked::Developer)),
             "waiting_qa" | "qa_testing" => open(Stage::Test),
-            "qa_failed" => open(Stage::Develop(Reason::QaFailed)),
+            "qa_failed" => open(Stage::Develop(DevelopReason::QaFailed)),
             "waiting_review" | "tech_review" => open(Stage::Review),
-            "changes_requested" => open(Stage::Develop(Reason::ChangesRequested)),
+            "changes_requested" => open(Stage::Develop(DevelopReason::ChangesRequested)),
             "complete" | "completed" | "done" | "success" => Self::Complete,
             other if other.starts_with("skip") => Self::Skipped,
             other if other.starts_with("in_progress") => open(Stage::Develop(last_reason(record))),
@@ -44,7 +46,7 @@ impl Claim {
         match self {
             Self::Open { stage, .. } => *stage,
             Self::Complete => Stage::Review,
-            Self::Skipped | Self::Unknown(_) => Stage::Develop(Reason::New),
+            Self::Skipped | Self::Unknown(_) => Stage::Develop(DevelopReason::New),
         }
     }
 
@@ -85,11 +87,11 @@ impl Claim {
 }
 
 /// Returns why a developer works, as far as the last feedback says it.
-fn last_reason(record: Option<&Map<String, Value>>) -> Reason {
+fn last_reason(record: Option<&Map<String, Value>>) -> DevelopReason {
     let feedback = record.and_then(|record| record.get("tech_lead_feedback")?.as_array()?.last());
     match feedback.and_then(|feedback| feedback.get("decision")?.as_str()) {
-        Some("changes_requested") => Reason::ChangesRequested,
-        Some("unblocked") => Reason::Unblocked,
-        _ => Reason::New,
+        Some("changes_requested") => DevelopReason::ChangesRequested,
+        Some("unblocked") => DevelopReason::Unblocked,
+        _ => DevelopReason::New,
     }
 }

@@ -15,18 +15,18 @@ use super::document::{
 };
 use super::import;
 use super::report::{copies, verdicts};
-use super::state::{Hold, Stage};
+use super::state::{GroupProgress, Stage};
 use super::step::{Choice, Role, Step};
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
-use crate::run::{Change, Ending, Exit, Fact, RunStatus};
-use crate::{Stamp, Turn};
+use crate::run::{Change, Ending, Fact, RunStatus, TurnEffect};
+use crate::{Timestamp, Turn};
 
 /// One entry while it is recorded.
 struct Recorder<'a> {
     definition: &'a Definition,
     document: &'a mut Document,
-    at: Stamp,
+    at: Timestamp,
     evidence: Option<&'a Evidence>,
     /// The step that reported, and the fields of its report.
     reported: Option<(Step, Map<String, Value>)>,
@@ -111,7 +111,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
 }
 
 /// Returns the document of a new run at the time of its first entry.
-fn opened_at(document: &Document, at: Stamp) -> Document {
+fn opened_at(document: &Document, at: Timestamp) -> Document {
     let mut new = document.clone();
     (new.run.start_time, new.run.last_update, new.run.pm_last_update) = (at, at, at);
     new
@@ -154,7 +154,11 @@ impl Recorder<'_> {
         }
     }
 
-    fn update_step(&mut self, step: &Step, change: impl FnOnce(&mut super::document::StepDocument, Stamp)) {
+    fn update_step(
+        &mut self,
+        step: &Step,
+        change: impl FnOnce(&mut super::document::StepDocument, Timestamp),
+    ) {
         let at = self.at;
         let (found, part) = self.document.step_mut(step);
         change(found, at);
@@ -204,20 +208,20 @@ impl Recorder<'_> {
         group.started = true;
     }
 
-    fn record_end(&mut self, step: &Step, exit: Exit) {
+    fn record_end(&mut self, step: &Step, exit: TurnEffect) {
         self.document.run.active.remove(&step.id());
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         self.update_step(step, |step, at| {
             step.ended_at = Some(at);
             step.error = error;
             step.status = match exit {
-                Exit::Reported => StepDocumentStatus::Done,
-                Exit::Exhausted => StepDocumentStatus::Failed,
-                Exit::WillRetry { .. }
-                | Exit::Interrupted { .. }
-                | Exit::Stopped
-                | Exit::Released
-                | Exit::Drained => StepDocumentStatus::Pending,
+                TurnEffect::Reported => StepDocumentStatus::Done,
+                TurnEffect::Exhausted => StepDocumentStatus::Failed,
+                TurnEffect::WillRetry { .. }
+                | TurnEffect::Interrupted { .. }
+                | TurnEffect::Stopped
+                | TurnEffect::Released
+                | TurnEffect::Drained => StepDocumentStatus::Pending,
             };
         });
         if let Some(id) = step.group() {
@@ -257,7 +261,7 @@ impl Recorder<'_> {
             TeamChange::Planned { .. } => self.add_plan(None),
             TeamChange::Replaced { group, .. } => {
                 let part = self.group_mut(group);
-                part.hold = Hold::Split;
+                part.hold = GroupProgress::Split;
                 part.resolve_blockers("settled by the split of the group");
                 self.add_plan(Some(group));
             }
@@ -267,7 +271,7 @@ impl Recorder<'_> {
                 if group.stage != *to {
                     (group.stage, group.started) = (*to, false);
                 }
-                group.hold = Hold::Asks(*limit);
+                group.hold = GroupProgress::Asks(*limit);
             }
             TeamChange::Chosen { group, choice } => self.record_choice(group, *choice),
             TeamChange::Imported { .. }
@@ -295,8 +299,8 @@ impl Recorder<'_> {
                 self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);
                 if let Step::Group(id, Role::Decision) = step {
                     let group = self.group_mut(id);
-                    if let Hold::Failed(limit) = group.hold {
-                        (group.hold, group.closed_because) = (Hold::Asks(limit), None);
+                    if let GroupProgress::Failed(limit) = group.hold {
+                        (group.hold, group.closed_because) = (GroupProgress::Asks(limit), None);
                     }
                 }
             }
@@ -312,7 +316,7 @@ impl Recorder<'_> {
             let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
             group.blockers.push(Blocker::new(description));
         }
-        (group.stage, group.started, group.hold) = (to, false, Hold::Open);
+        (group.stage, group.started, group.hold) = (to, false, GroupProgress::Open);
         match to {
             Stage::Complete => (group.end_time, group.claimed_complete) = (Some(at), false),
             Stage::Develop(_) => group.claimed_complete = false,
@@ -333,7 +337,7 @@ impl Recorder<'_> {
         }
         let group = self.group_mut(id);
         group.hold = group.hold.after(choice);
-        if group.hold == Hold::Skipped {
+        if group.hold == GroupProgress::Skipped {
             group.resolve_blockers(&format!("settled by the skip of the group: {reason}"));
         }
         if group.hold.is_closed() {
@@ -346,11 +350,11 @@ impl Recorder<'_> {
         let Some((step, fields)) = self.reported.clone() else { return };
         // Parses the plan as it was parsed for the verdict, when the group that it replaces was still being split.
         if let Some(id) = split {
-            self.group_mut(id).hold = Hold::Splitting;
+            self.group_mut(id).hold = GroupProgress::Splitting;
         }
         let read = verdicts::plan(self.definition, self.document, &step, &fields);
         if let Some(id) = split {
-            self.group_mut(id).hold = Hold::Split;
+            self.group_mut(id).hold = GroupProgress::Split;
         }
         let Ok(plan) = read else { return };
         self.touched.insert(plan_part());

@@ -40,14 +40,20 @@ impl MemberRights {
 }
 
 /// Cuts the edits of a report to the rights of its step. Returns a sentence for each refused change.
-pub(in crate::team) fn restrict(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
+pub(in crate::team) fn remove_unauthorized(
+    document: &Document,
+    step: &Step,
+    report: &mut Report,
+) -> Vec<String> {
     let mut refused = Vec::new();
     if report.copy_edits.is_empty() {
         return refused;
     }
     for (name, file) in visible_files(document, step) {
         let path = format!("{DIRECTORY}/{name}");
-        refused.extend(member_rights(document, step, &name, &file).rights().restrict(report, &path, &file));
+        refused.extend(
+            member_rights(document, step, &name, &file).rights().remove_unauthorized(report, &path, &file),
+        );
         if let (Step::Group(id, role), "group_status.json") = (step, name.as_str()) {
             refused.extend(remove_invalid_status(*role, id.as_str(), &path, &file, report));
         }

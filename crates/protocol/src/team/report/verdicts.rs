@@ -27,14 +27,14 @@ pub(in crate::team) fn fields(
 ) -> Result<Map<String, Value>, String> {
     let mut fields = copies::fields(document, step, &report.copy_edits)?;
     let text = |from: Option<&Value>| from.and_then(Value::as_str).map(str::to_owned);
-    let (edited, stated) = (text(fields.get("verdict")), text(report.others.get("verdict")));
+    let (edited, stated) = (text(fields.get("verdict")), text(report.extra_fields.get("verdict")));
     if let (Some(edited), Some(stated)) = (edited, stated)
         && contradict(step, &edited, &stated)
     {
         return Err(format!("the report says `{stated}`, and the edited files say `{edited}`"));
     }
     // A null counts as missing.
-    let reported = report.others.iter().filter(|(_, value)| !value.is_null());
+    let reported = report.extra_fields.iter().filter(|(_, value)| !value.is_null());
     fields.extend(reported.map(|(name, value)| (name.clone(), value.clone())));
     Ok(fields)
 }
@@ -149,7 +149,7 @@ fn verdict(
 /// Checks the status word of a report. Needs no run, so that `callboard report` can refuse it at once. A report
 /// without a word is accepted, because an edited private copy may have it.
 pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String> {
-    let Ok(word) = verdict_word(&report.others) else { return Ok(()) };
+    let Ok(word) = verdict_word(&report.extra_fields) else { return Ok(()) };
     match step {
         _ if report.status == Status::Failed => Ok(()),
         Step::Pm(PmStep::Plan | PmStep::Check) => words::parse(words::PM, word).map(drop),

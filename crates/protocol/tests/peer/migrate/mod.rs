@@ -3,7 +3,7 @@
 mod random;
 mod shapes;
 
-use protocol::Stamp;
+use protocol::Timestamp;
 use protocol::peer::migrate::{MigratedCycle, Note, OldCycles, Origin, SkippedKey, parse_json_or_text};
 use protocol::peer::transition::{Transition, check_write};
 use protocol::peer::{WholeSecond, check_document};
@@ -23,7 +23,7 @@ const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 type Dump = Vec<(String, Value)>;
 
 fn now() -> WholeSecond {
-    WholeSecond::from(Stamp::from_micros(1_760_000_000_000_000))
+    WholeSecond::from(Timestamp::from_micros(1_760_000_000_000_000))
 }
 
 /// The keys of a fixture, with this separator.

@@ -4,7 +4,7 @@ mod mutations;
 mod refusals;
 mod walk;
 
-use protocol::Stamp;
+use protocol::Timestamp;
 use protocol::peer::change::{self, ChangeError, ErrorDetail, NewCycle, ReviewFields, UnknownFields};
 use protocol::peer::{
     CycleId, Document, Event, HistoryEntry, Mode, Phase, PhaseStatus, Position, Transition, WholeSecond,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 /// A time, this many seconds after the start.
 fn second(seconds: i64) -> WholeSecond {
-    WholeSecond::from(Stamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
+    WholeSecond::from(Timestamp::from_micros((1_754_388_000 + seconds) * 1_000_000))
 }
 
 fn new_cycle(cycle: &str, continues: Option<&str>) -> NewCycle {

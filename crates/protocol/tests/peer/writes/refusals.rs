@@ -82,7 +82,7 @@ fn a_phase_is_reused_only_from_the_cycle_that_is_continued() {
         recognise(Some(&next), &started)
     };
     assert_eq!(reuse(Some("peer:spec:login:cycle:2")), Ok(Transition::Started(Phase::Plan)));
-    assert_eq!(reuse(None).unwrap_err().because[0].pointer, "/phases/plan/reused_from");
+    assert_eq!(reuse(None).unwrap_err().violations[0].pointer, "/phases/plan/reused_from");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn the_history_of_a_migrated_cycle_is_numbered_from_1() {
     migrated.sequence = 4;
     assert_eq!(recognise(None, &migrated), Ok(Transition::Migrated));
     migrated.sequence = 5;
-    assert_eq!(recognise(None, &migrated).unwrap_err().because[0].rule, "S1");
+    assert_eq!(recognise(None, &migrated).unwrap_err().violations[0].rule, "S1");
     let refusal = recognise(None, &completed(Phase::Plan)).unwrap_err();
     assert!(
         refusal.to_string().starts_with("cycle `peer:spec:login:cycle:2` cannot begin as plan completed")
@@ -144,7 +144,8 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
         change(&mut value);
         match check_write(Some(&started), &value).unwrap_err() {
             Refusal::Invalid(invalid) => {
-                let found = invalid.because.iter().map(|found| format!("{} {}", found.rule, found.pointer));
+                let found =
+                    invalid.violations.iter().map(|found| format!("{} {}", found.rule, found.pointer));
                 found.collect::<Vec<_>>().join(", ")
             }
             Refusal::Violations(violations) => format!("{violations:?}"),
@@ -165,7 +166,7 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
     let mut skips_a_number = done.clone();
     skips_a_number.sequence += 1;
     let refusal = recognise(Some(&started), &skips_a_number).unwrap_err();
-    assert_eq!(refusal.because[0].rule, "S1");
+    assert_eq!(refusal.violations[0].rule, "S1");
     assert_eq!(check_write(Some(&started), &json!({})).unwrap_err().kind(), "schema_validation_failed");
 }
 
@@ -176,7 +177,7 @@ fn progress_cannot_remove_the_errors_of_failed_attempts() {
     let mut cleared = change::progress(&failed_once, Phase::Plan, json!({"a": 1}), second(3)).unwrap();
     cleared.phases.plan.errors = Some(Vec::new());
     assert_eq!(
-        recognise(Some(&failed_once), &cleared).unwrap_err().because[0].pointer,
+        recognise(Some(&failed_once), &cleared).unwrap_err().violations[0].pointer,
         "/phases/plan/errors/0"
     );
     let again = change::fail_attempt(&failed_once, Phase::Plan, error(), second(4)).unwrap();

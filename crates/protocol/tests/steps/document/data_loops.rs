@@ -34,7 +34,7 @@ fn done(journal: &mut Journal, step: &str, turn: u32) {
 fn report_items(journal: &mut Journal, turn: u32, items: &[&str]) {
     let mut evidence: Evidence = reported("code", "COMPLETED");
     let listed: Vec<Value> = items.iter().map(|item| json!(item)).collect();
-    evidence.report.as_mut().unwrap().others.insert("items".to_owned(), Value::Array(listed));
+    evidence.report.as_mut().unwrap().extra_fields.insert("items".to_owned(), Value::Array(listed));
     let count = u32::try_from(items.len()).unwrap();
     journal.ended(attempt("code", turn, 1), verdict(Verdict::Items(count)), evidence);
 }

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
-use protocol::report::{self, Expected};
+use protocol::report::{self, ReportIdentity};
 use protocol::run::{self, Absorbed, Decision, Ending, Fact, RunState};
 use protocol::steps::{
-    DEFAULT_ITERATIONS, Definition, DefinitionSource, Document, OnFailure, StepDocument, StepSpec, Steps,
+    DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, Document, OnFailure, StepDocument, StepSpec, Steps,
     Verdict, Workflow, check_document,
 };
-use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, Stamp, StepId, Turn, Typed};
+use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, StepId, Timestamp, Turn, Typed};
 
 /// The id, `needs` and `loop_back_to` of a step.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
@@ -58,18 +58,18 @@ impl Journal {
             source: String::new(),
             prompts: BTreeMap::new(),
             max_attempts: NonZeroU32::new(2).unwrap(),
-            max_iterations: DEFAULT_ITERATIONS,
+            max_iterations: DEFAULT_MAX_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
             report_schema: None,
             memory: Default::default(),
         });
         let location = RunLocation::new(RunId::new("f8c1a491").unwrap(), "/repo".to_owned());
-        let at = Stamp::from_micros(0);
+        let at = Timestamp::from_micros(0);
         let document = Steps::open_document(&definition, &location, at);
         let blank = Typed::<Steps>::new(definition, document);
         let mut journal = Self {
-            state: RunState::blank(Box::new(blank.clone()), at),
+            state: RunState::empty(Box::new(blank.clone()), at),
             blank,
             parts: BTreeMap::new(),
             entries: Vec::new(),
@@ -88,7 +88,7 @@ impl Journal {
         decision.append(run::start_queued(&mut self.state.run, self.slots));
         let entry = Entry {
             v: ENTRY_VERSION,
-            at: Stamp::from_micros(self.seconds * 1_000_000),
+            at: Timestamp::from_micros(self.seconds * 1_000_000),
             by: Author::Person { name: "ada".to_owned(), host: "here".to_owned() },
             input,
             changes: decision.changes,
@@ -130,7 +130,7 @@ impl Journal {
     /// Makes the deferred transition, and starts queued steps.
     #[track_caller]
     pub(crate) fn proceed(&mut self) {
-        let decision = run::proceed(&mut self.state.run);
+        let decision = run::make_deferred_transition(&mut self.state.run);
         self.commit(Input::Deferred, decision.unwrap_or_else(Decision::nothing));
     }
 
@@ -158,7 +158,7 @@ pub(crate) fn gate_failed(step: &str, why: &str) -> Evidence {
 }
 
 fn report(step: &str, status: &str, log: &str, gate_failure: bool) -> Evidence {
-    let expected = Expected {
+    let expected = ReportIdentity {
         run_id: RunId::new("f8c1a491").unwrap(),
         step_id: step_id(step),
         agent: "coder".to_owned(),

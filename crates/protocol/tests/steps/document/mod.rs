@@ -5,7 +5,7 @@ mod journal;
 mod specified;
 
 use journal::{Journal, attempt, error, reported, verdict};
-use protocol::Stamp;
+use protocol::Timestamp;
 use protocol::entry::{Entry, Input};
 use protocol::run::{self, Absorbed, Ending, Fact, RunState};
 use protocol::steps::{Document, Status, Verdict};
@@ -83,7 +83,7 @@ fn entries_fold_to_the_state_and_parts_assemble_to_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.ended(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
     journal.ended(attempt("a", 1, 1), verdict(Verdict::Done), reported("a", "OK"));
-    let mut state = RunState::blank(Box::new(journal.blank.clone()), Stamp::from_micros(0));
+    let mut state = RunState::empty(Box::new(journal.blank.clone()), Timestamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();
         assert_eq!(&decoded, entry);

@@ -10,7 +10,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use protocol::{AttemptId, AttemptNo, RunId, Stamp, StepId, Turn};
+use protocol::{AttemptId, AttemptNo, RunId, StepId, Timestamp, Turn};
 use serde::{Deserialize, Serialize};
 use store::Digest;
 
@@ -38,7 +38,7 @@ pub struct Manifest {
     pub protocol: String,
     /// The host that wrote it.
     pub host: String,
-    pub created_at: Stamp,
+    pub created_at: Timestamp,
     pub entries: u64,
     /// Attempts whose files are missing, by the host that has them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

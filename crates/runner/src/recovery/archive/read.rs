@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Kinds, Revision, RunId, RunLocation, Stamp};
+use protocol::{Kinds, Revision, RunId, RunLocation, Timestamp};
 use store::{
     AnyStore, Backend, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, WriteId,
 };
@@ -30,7 +30,7 @@ pub struct ImportTarget {
     /// The directory of the worktrees of all runs of the repository.
     pub worktrees_dir: PathBuf,
     pub by: Author,
-    pub now: Stamp,
+    pub now: Timestamp,
 }
 
 /// A run that was imported.
@@ -41,7 +41,7 @@ pub struct Imported {
     pub revision: Revision,
     pub status: RunStatus,
     /// Attempts that were live when the archive was written. After the import they count as interrupted.
-    pub open: Vec<String>,
+    pub interrupted: Vec<String>,
 }
 
 /// Why an archive was not imported. Nothing has changed.
@@ -109,7 +109,7 @@ pub async fn import(
     let run = spec.options.location.run.clone();
     let _lock = lock_imports(store)?;
     // Before its attempts directory is touched.
-    if store.newest(&run).await?.is_some() {
+    if store.newest_revision(&run).await?.is_some() {
         return Err(ImportError::Exists(run));
     }
     let attempts_dir = store.local_dir().attempts_dir().join(run.as_str());
@@ -125,7 +125,7 @@ pub async fn import(
         created: &created,
     };
     let mut replay = Replay::begin(kind, spec).map_err(first_entry_error)?;
-    replay.keeps_document = store.keeps_documents();
+    replay.keeps_document = store.exposes_documents();
     let written = store.put_run(|writer| archive.write(replay, writer)).await;
     let (revision, status, open) = match written {
         Ok(written) => {
@@ -153,7 +153,7 @@ pub async fn import(
             });
         }
     };
-    Ok(Imported { run, manifest, revision, status, open })
+    Ok(Imported { run, manifest, revision, status, interrupted: open })
 }
 
 /// Locks imports on this machine if the store does not. On NATS, the attempt files are in place before the commit,
@@ -268,7 +268,7 @@ impl ArchiveImport<'_> {
             replay.add(&recovery_entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
         replay.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
-        writer.set_origin(&replay.run, created, epoch_at(*now))?;
+        writer.set_created_and_epoch(&replay.run, created, epoch_at(*now))?;
         let open = self.move_attempt_files(&replay)?;
         Ok((replay.revision(), replay.state.run.status, open))
     }

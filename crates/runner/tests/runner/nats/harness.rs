@@ -35,7 +35,7 @@ impl Fixture {
         let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
         let profile = harness::wrapper(Path::new("/bin/true"));
         let spec = harness::spec(&definition, &run, directory.path(), Some(profile));
-        runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, harness::person(), spec)
+        runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, harness::test_author(), spec)
             .await
             .unwrap();
         Self { server, directory, store, run }

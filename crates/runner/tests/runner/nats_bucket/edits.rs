@@ -8,7 +8,7 @@ use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
 use store::{CommitError, NatsSettings, NatsStore};
 use testkit::harness::cycle::start_planning_on;
-use testkit::harness::person;
+use testkit::harness::test_author;
 use testkit::nats::{self, Proxy, Server};
 
 use super::Fixture;
@@ -27,7 +27,7 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins() {
 /// A cluster reports most of the conflicts with another error code.
 #[tokio::test]
 async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_servers() {
-    let (servers, directory) = (Server::start_three(), tempfile::tempdir().unwrap());
+    let (servers, directory) = (Server::start_cluster(), tempfile::tempdir().unwrap());
     let addresses = servers.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let store = NatsStore::new(settings.clone());
@@ -48,7 +48,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
         let mut writers = tokio::task::JoinSet::new();
         for (number, mut cycle) in cycles.into_iter().enumerate() {
             let patch = draft(format!("{round} {number}"));
-            writers.spawn(async move { edit(&mut cycle, person(), None, expected, &patch).await });
+            writers.spawn(async move { edit(&mut cycle, test_author(), None, expected, &patch).await });
         }
         let (won, lost): (Vec<_>, Vec<_>) = writers.join_all().await.into_iter().partition(Result::is_ok);
         assert_eq!(won.len(), 1);
@@ -70,9 +70,9 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
     let (stored, _) = fixture.client.get().await;
-    proxy.lose_answers_after_write();
+    proxy.drop_answers_after_bucket_write();
     let writing =
-        tokio::spawn(async move { edit(&mut cycle, person(), None, expected, &draft("once")).await });
+        tokio::spawn(async move { edit(&mut cycle, test_author(), None, expected, &draft("once")).await });
     while fixture.client.get().await.0 == stored {}
     // The write has landed. The store finds out as soon as the server answers.
     proxy.cut();
@@ -92,11 +92,11 @@ async fn an_edit_repeated_after_an_unknown_outcome_is_made_once() {
     let mut cycle = load_through(&fixture, proxy.store(Duration::from_millis(300))).await;
     let document = cycle_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
-    proxy.lose_answers_after_write();
-    let unknown = edit(&mut cycle, person(), None, expected, &draft("once")).await;
+    proxy.drop_answers_after_bucket_write();
+    let unknown = edit(&mut cycle, test_author(), None, expected, &draft("once")).await;
     assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
     let mut cycle = fixture.load_again().await;
-    let again = edit(&mut cycle, person(), None, expected, &draft("once")).await.unwrap();
+    let again = edit(&mut cycle, test_author(), None, expected, &draft("once")).await.unwrap();
     assert_eq!((again.sequence, again.written), (expected + 1, false));
     assert_eq!(cycle_document(&cycle).history.len(), entries + 1);
 }

@@ -8,7 +8,7 @@ use protocol::run::Request;
 use runner::{Clock, Engine, EngineExit, EngineRequest};
 use serde_json::json;
 use store::{LockPurpose, NatsStore};
-use testkit::harness::{engine_config_at, new_cycle, person, run_of, spec};
+use testkit::harness::{engine_config_at, new_cycle, run_of, spec, test_author};
 use testkit::nats;
 use tokio::sync::mpsc;
 
@@ -23,7 +23,9 @@ async fn a_waiting_engine_resolves_external_writes() {
     let definition = new_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
     let spec = spec(&definition, &run, fixture.directory.path(), None);
-    runner::open(&fixture.store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await.unwrap();
+    runner::open(&fixture.store, &Clock::system(), KindOf::<Peer>::STATIC, test_author(), spec)
+        .await
+        .unwrap();
     let client = Client::of(&fixture.server, &run).await;
     // A connection of its own, as in another process.
     let (store, key) = (nats::any(NatsStore::new(fixture.settings())), run.to_string());
@@ -32,7 +34,7 @@ async fn a_waiting_engine_resolves_external_writes() {
         let mut observer = ();
         let engine =
             Engine::lock(&store, engine_config, &run, LockPurpose::Engine, &mut observer).await.unwrap();
-        let engine_request = EngineRequest { request: Request::Pause, by: Some(person()), reason: None };
+        let engine_request = EngineRequest { request: Request::Pause, by: Some(test_author()), reason: None };
         engine.drive(engine_request, interrupts).await
     };
     let writing = async {

@@ -99,7 +99,7 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     let (_, old) = fixture.client.get().await;
     let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     let expected = cycle_document(&fixture.cycle).sequence;
-    runner::edit(&mut fixture.cycle, testkit::harness::person(), None, expected, &patch).await.unwrap();
+    runner::edit(&mut fixture.cycle, testkit::harness::test_author(), None, expected, &patch).await.unwrap();
     type Corrupt = fn(&Value) -> Option<Vec<u8>>;
     let cases: [(&str, Corrupt); 7] = [
         ("no JSON object", |_| Some(b"rubbish \xff".to_vec())),
@@ -189,8 +189,9 @@ async fn an_edit_resolves_an_external_write_first() {
     // The edit was based on the document before that write. It changes another field, so both are applied.
     let expected = cycle_document(&fixture.cycle).sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
-    let edited =
-        runner::edit(&mut fixture.cycle, testkit::harness::person(), None, expected, &note).await.unwrap();
+    let edited = runner::edit(&mut fixture.cycle, testkit::harness::test_author(), None, expected, &note)
+        .await
+        .unwrap();
     assert_eq!(edited.sequence, expected + 2);
     let (_, entry) = fixture.client.get().await;
     assert_eq!(
@@ -202,7 +203,7 @@ async fn an_edit_resolves_an_external_write_first() {
     fixture.client.update(&with_draft(&entry, "again"), sequence).await;
     let ours = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
     let error =
-        runner::edit(&mut fixture.cycle, testkit::harness::person(), None, edited.sequence, &ours).await;
+        runner::edit(&mut fixture.cycle, testkit::harness::test_author(), None, edited.sequence, &ours).await;
     let Err(runner::EditError::Conflict(conflict)) = error else { panic!("{error:?}") };
     assert_eq!((conflict.expected, conflict.found), (edited.sequence, edited.sequence + 1));
 }
@@ -214,7 +215,7 @@ async fn a_request_does_not_overwrite_an_external_write() {
     fixture.client.update(&with_draft(&entry, "theirs"), sequence).await;
     let mut cycle = fixture.load_again().await;
     assert!(cycle.external_write.is_some(), "it has been read");
-    runner::request(&mut cycle, testkit::harness::person(), protocol::run::Request::Pause, None)
+    runner::request(&mut cycle, testkit::harness::test_author(), protocol::run::Request::Pause, None)
         .await
         .unwrap();
     let (_, entry) = fixture.client.get().await;

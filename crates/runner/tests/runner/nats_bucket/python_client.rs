@@ -6,7 +6,7 @@ use std::process::Command;
 use protocol::edit::Patch;
 use protocol::peer::Event;
 use serde_json::{Value, json};
-use testkit::harness::person;
+use testkit::harness::test_author;
 
 use super::Fixture;
 use super::client::BUCKET;
@@ -58,7 +58,7 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
 
     // After an edit, an update on the old revision is refused.
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    runner::edit(&mut fixture.cycle, person(), None, expected + 1, &patch).await.unwrap();
+    runner::edit(&mut fixture.cycle, test_author(), None, expected + 1, &patch).await.unwrap();
     let late = run_client(&fixture, &["update", &updated["revision"].to_string(), "late"]);
     assert!(late["conflict"].as_str().unwrap().contains("wrong last sequence"), "{late}");
     assert_eq!(fixture.load_again().await.external_write, None, "nothing of it has landed");

@@ -8,7 +8,7 @@ use store::AnyStore;
 use testkit::TempStore;
 use testkit::harness::cycle::{commit_changes, start_attempt, start_planning};
 
-use super::harness::{open_run, person};
+use super::harness::{open_run, test_author};
 use crate::cycle_document;
 
 fn set(pointer: &str, value: Value) -> Patch {
@@ -28,7 +28,7 @@ async fn load_again(store: &AnyStore, cycle: &Journal) -> Journal {
 }
 
 async fn write(cycle: &mut Journal, expected: u64, patch: &Patch) -> Result<Edited, EditError> {
-    edit(cycle, person(), None, expected, patch).await
+    edit(cycle, test_author(), None, expected, patch).await
 }
 
 #[tokio::test]
@@ -118,12 +118,13 @@ async fn only_the_live_attempt_of_a_step_may_edit() {
     let patch = set("/phases/plan/output/draft", json!(1));
     let sequence = cycle_document(&cycle).sequence;
     let from = |id: &str| Some(id.parse().unwrap());
-    let edited = edit(&mut cycle, person(), from("plan#1.1"), sequence, &patch).await.unwrap();
+    let edited = edit(&mut cycle, test_author(), from("plan#1.1"), sequence, &patch).await.unwrap();
     assert_eq!(cycle_document(&cycle).history.last().unwrap().unknown["by"], "plan#1.1");
     start_attempt(&mut cycle, store.as_ref(), 2).await;
     for not_live in ["plan#1.1", "plan#2.1", "execute#1.1"] {
         let patch = set("/phases/plan/output/draft", json!(2));
-        let refused = edit(&mut cycle, person(), from(not_live), edited.sequence, &patch).await.unwrap_err();
+        let refused =
+            edit(&mut cycle, test_author(), from(not_live), edited.sequence, &patch).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
             format!("attempt `{not_live}` is not running any more; `plan#1.2` is")
@@ -136,7 +137,7 @@ async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
-    let refused = edit(&mut journal, person(), None, 1, &set("/note", json!(1))).await.unwrap_err();
+    let refused = edit(&mut journal, test_author(), None, 1, &set("/note", json!(1))).await.unwrap_err();
     assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use store::{AnyStore, Location, LockPurpose, SqliteStore};
 use testkit::harness::{new_cycle, run_of, spec};
 
-use super::harness::{engine_config, person};
+use super::harness::{engine_config, test_author};
 use crate::cycle_document;
 
 /// A cycle that was opened and stopped: two revisions.
@@ -31,9 +31,9 @@ impl StoppedCycle {
         let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
         let run = run_of(&definition);
         let spec = spec(&definition, &run, directory.path(), None);
-        runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, person(), spec).await?;
+        runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, test_author(), spec).await?;
         let stopped = Self { _directory: directory, store, run };
-        let engine_request = EngineRequest { request: Request::Stop, by: Some(person()), reason: None };
+        let engine_request = EngineRequest { request: Request::Stop, by: Some(test_author()), reason: None };
         let mut observer = ();
         let engine_config = engine_config(&stopped.store);
         let engine =

@@ -9,7 +9,7 @@ use runner::{Clock, EngineConfig};
 use store::AnyStore;
 use testkit::{TempStore, harness};
 
-pub(crate) use testkit::harness::person;
+pub(crate) use testkit::harness::test_author;
 
 /// Opens a run of one step.
 pub(crate) async fn open_run(temp_store: &TempStore) -> anyhow::Result<(AnyStore, RunId)> {
@@ -25,7 +25,7 @@ pub(crate) async fn open_run_with(
     let run = RunId::new("trial")?;
     let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
     let spec = harness::spec(&definition, &run, temp_store.path(), None);
-    runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, person(), spec).await?;
+    runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, test_author(), spec).await?;
     Ok((store, run))
 }
 

@@ -7,7 +7,7 @@ use store::LockPurpose;
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, open_run, person};
+use super::harness::{engine_config, open_run, test_author};
 
 /// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
 /// status.
@@ -19,7 +19,7 @@ async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, Ru
         Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await?;
     let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
-    runner::request(&mut journal, person(), request, None).await?;
+    runner::request(&mut journal, test_author(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     // A paused engine exits only when it is interrupted.
     let paused = journal.state.run.status == RunStatus::Paused;

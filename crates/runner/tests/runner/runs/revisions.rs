@@ -1,7 +1,7 @@
 //! Runs at past revisions.
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
-use protocol::run::{Change, Exit, Request, RunStatus, start_queued};
+use protocol::run::{Change, Request, RunStatus, TurnEffect, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, StepKind, Typed};
 use runner::{Clock, History, Journal, ReadRevisionError, RunAtRevision};
@@ -9,7 +9,7 @@ use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
 use testkit::harness::{append, commit_decision};
 
-use super::harness::{open_run, person};
+use super::harness::{open_run, test_author};
 
 #[tokio::test]
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
@@ -19,7 +19,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     // One entry each: paused at even revisions, running at odd ones, beyond the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
         let request = if revision % 2 == 0 { Request::Pause } else { Request::Resume };
-        runner::request(&mut journal, person(), request, Some(format!("for {revision}"))).await.unwrap();
+        runner::request(&mut journal, test_author(), request, Some(format!("for {revision}"))).await.unwrap();
         assert_eq!(journal.position.revision, Revision(revision));
     }
     let newest = journal.position.revision;
@@ -43,9 +43,9 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
         );
     }
     let history_at = |revision| History::read(store.as_ref(), &run, Revision(revision));
-    let halted_by = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().halted_by.unwrap();
+    let halted_by = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
     assert_eq!(halted_by.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
-    assert!(history_at(newest.0).await.unwrap().halted_by.is_none());
+    assert!(history_at(newest.0).await.unwrap().stopped_by.is_none());
     let now = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
@@ -59,11 +59,11 @@ async fn a_snapshot_keeps_a_pending_backoff() {
     let start = start_queued(&mut journal.state.run.clone(), 1);
     commit_decision(&mut journal, store.as_ref(), "here", start).await;
     let attempt: AttemptId = "a#1.1".parse().unwrap();
-    let exit = Exit::WillRetry { failures: 1, next: AttemptNo(2) };
+    let exit = TurnEffect::WillRetry { failures: 1, next: AttemptNo(2) };
     let entry = Entry {
         v: ENTRY_VERSION,
         at: journal.state.at,
-        by: person(),
+        by: test_author(),
         input: Input::Deferred,
         changes: vec![Change::Ended { attempt: attempt.clone(), exit, kind: StepKind::Agent }],
         actions: Vec::new(),
@@ -73,7 +73,7 @@ async fn a_snapshot_keeps_a_pending_backoff() {
     while journal.position.revision < Revision(SNAPSHOT_EVERY) {
         let paused = journal.state.run.status == RunStatus::Paused;
         let request = if paused { Request::Resume } else { Request::Pause };
-        runner::request(&mut journal, person(), request, None).await.unwrap();
+        runner::request(&mut journal, test_author(), request, None).await.unwrap();
     }
     let read = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     assert!(read.state.timers.contains_key(&attempt), "{:?}", read.state);
@@ -101,18 +101,18 @@ async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
-    runner::request(&mut journal, person(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
+    runner::request(&mut journal, test_author(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
     let paused = History::read(store.as_ref(), &run, Revision(2)).await.unwrap();
-    let halted_by = paused.halted_by.unwrap();
-    assert_eq!((halted_by.by, halted_by.reason.as_deref()), (person(), Some("lunch")));
-    assert!(matches!(person(), Author::Person { .. }) && paused.engine.is_none());
+    let halted_by = paused.stopped_by.unwrap();
+    assert_eq!((halted_by.by, halted_by.reason.as_deref()), (test_author(), Some("lunch")));
+    assert!(matches!(test_author(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
     assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));
-    runner::request(&mut journal, person(), Request::Resume, None).await.unwrap();
+    runner::request(&mut journal, test_author(), Request::Resume, None).await.unwrap();
     let resumed = History::read(store.as_ref(), &run, Revision(3)).await.unwrap();
-    assert!(resumed.halted_by.is_none());
+    assert!(resumed.stopped_by.is_none());
     let before = History::read(store.as_ref(), &run, Revision(1)).await.unwrap();
-    assert!(before.halted_by.is_none(), "later entries are not read");
+    assert!(before.stopped_by.is_none(), "later entries are not read");
 }
 
 #[tokio::test]

@@ -9,10 +9,10 @@ use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notic
 use store::{CommitError, LockPurpose, Store, Unavailable};
 use testkit::TempStore;
 use testkit::harness::cycle::start_planning;
-use testkit::harness::{Answer, FaultyStore};
+use testkit::harness::{CommitFault, FaultyStore};
 use tokio::sync::mpsc;
 
-use super::harness::{failing_engine_config, open_run_with, person};
+use super::harness::{failing_engine_config, open_run_with, test_author};
 use crate::cycle_document;
 
 async fn test_env() -> (TempStore, Arc<FaultyStore>, Journal) {
@@ -24,13 +24,13 @@ async fn test_env() -> (TempStore, Arc<FaultyStore>, Journal) {
 }
 
 async fn pause(journal: &mut Journal) -> Result<(), RequestError> {
-    runner::request(journal, person(), Request::Pause, None).await
+    runner::request(journal, test_author(), Request::Pause, None).await
 }
 
 #[tokio::test]
 async fn a_lost_write_is_retried() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.answers(Answer::Nothing, 1);
+    store.set_faults(CommitFault::Nothing, 1);
     pause(&mut journal).await.unwrap();
     journal.reload().await.unwrap();
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
@@ -40,29 +40,30 @@ async fn a_lost_write_is_retried() {
 #[tokio::test]
 async fn a_commit_without_an_answer_is_not_repeated() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.answers(Answer::NothingAfterCommit, 1);
-    runner::record_refusal(&mut journal, person(), Request::Pause, "a#1.1".to_owned()).await.unwrap();
+    store.set_faults(CommitFault::NothingAfterCommit, 1);
+    runner::record_refusal(&mut journal, test_author(), Request::Pause, "a#1.1".to_owned()).await.unwrap();
     assert_eq!(journal.position.revision, Revision(2));
-    assert_eq!(store.newest(&journal.run).await.unwrap(), Some(Revision(2)));
+    assert_eq!(store.newest_revision(&journal.run).await.unwrap(), Some(Revision(2)));
 }
 
 #[tokio::test]
 async fn a_write_that_is_lost_repeatedly_is_an_outage() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.answers(Answer::Nothing, usize::from(u8::MAX));
+    store.set_faults(CommitFault::Nothing, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
-    let lost = matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Lost { .. })));
+    let lost =
+        matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::WriteLost { .. })));
     assert!(lost, "{error:?}");
-    assert_eq!(store.newest(&journal.run).await.unwrap(), Some(Revision(1)));
+    assert_eq!(store.newest_revision(&journal.run).await.unwrap(), Some(Revision(1)));
 }
 
 #[tokio::test]
 async fn a_conflict_without_another_writer_is_an_outage() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.answers(Answer::Conflict, usize::from(u8::MAX));
+    store.set_faults(CommitFault::Conflict, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let unmoved =
-        matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
+        matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));
     assert!(unmoved, "{error:?}");
 }
 
@@ -76,7 +77,7 @@ impl Observer for ConflictAfterStart {
     fn notice(&mut self, notice: Notice<'_>) {
         match notice {
             Notice::Committed { entry, .. } if !entry.actions.is_empty() => {
-                self.store.answers(Answer::Conflict, 1);
+                self.store.set_faults(CommitFault::Conflict, 1);
             }
             Notice::Output { .. } => self.processes += 1,
             _ => {}
@@ -95,7 +96,7 @@ async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
     let exit = engine.drive(EngineRequest::to_resume(None), interrupts);
     let exit = tokio::time::timeout(testkit::DEADLINE, exit).await.expect("the run ends");
     assert_eq!(exit.unwrap(), EngineExit::Finished(Outcome::Failed));
-    assert!(!store.has_answers(), "there was a conflict");
+    assert!(!store.has_faults(), "there was a conflict");
     assert_eq!(observer.processes, 1, "the attempt was not started again");
 }
 
@@ -117,10 +118,11 @@ async fn an_edit_conflict_without_another_writer_is_not_a_sequence_conflict() {
     let cycle = start_planning(&temp_store).await;
     let store = FaultyStore::new(temp_store.store().await);
     let mut journal = store.journal(&cycle.run).await;
-    store.answers(Answer::Conflict, usize::from(u8::MAX));
+    store.set_faults(CommitFault::Conflict, usize::from(u8::MAX));
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
     let sequence = cycle_document(&journal).sequence;
-    let error = runner::edit(&mut journal, person(), None, sequence, &patch).await.unwrap_err();
-    let unmoved = matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::Unmoved { .. })));
+    let error = runner::edit(&mut journal, test_author(), None, sequence, &patch).await.unwrap_err();
+    let unmoved =
+        matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));
     assert!(unmoved, "{error:?}");
 }

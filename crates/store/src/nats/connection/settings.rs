@@ -101,7 +101,7 @@ pub enum NatsSettingsError {
     #[error("it looks like the address of a server without nats:// or tls://")]
     MissingScheme,
     #[error("the addresses have different users")]
-    TwoUsers,
+    DifferentCredentials,
 }
 
 /// The default duration of a lease: longer than a restart of a server.
@@ -147,7 +147,7 @@ impl FromStr for NatsSettings {
             if let Some(user) = user {
                 let access = Access::from_userinfo(user);
                 if settings.access != Access::Anonymous && settings.access != access {
-                    return Err(NatsSettingsError::TwoUsers);
+                    return Err(NatsSettingsError::DifferentCredentials);
                 }
                 settings.access = access;
             }
@@ -223,6 +223,6 @@ mod tests {
         assert_eq!(refused("a,http://b"), NatsSettingsError::Scheme { number: 2, scheme: "http".to_owned() });
         assert_eq!(refused("nats://u:p@h:port"), NatsSettingsError::Address { number: 1 });
         assert_eq!(refused("nats://u:p@"), NatsSettingsError::Address { number: 1 });
-        assert_eq!(refused("nats://a:b@one,nats://c:d@two"), NatsSettingsError::TwoUsers);
+        assert_eq!(refused("nats://a:b@one,nats://c:d@two"), NatsSettingsError::DifferentCredentials);
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::canonical::canonical;
-use crate::external_write::ExternalChange;
+use crate::external_write::ExternalWriteRefusal;
 use crate::nats::connection::StoredMessage;
 use crate::nats::journal::{CommitMessage, Content, EntryRef, Head, MessageError, OutgoingCommit};
 use crate::{Digest, WriteId};
@@ -39,7 +39,7 @@ pub(in crate::nats) enum ParsedEntry {
     Intact(Box<DocumentEntry>),
     /// The engine's part is unchanged, the document is not.
     DocumentChanged(Box<DocumentEntry>),
-    Invalid(ExternalChange),
+    Invalid(ExternalWriteRefusal),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,13 +91,13 @@ fn checksum(run: &RunId, part: &Value) -> Digest {
 /// Parses an entry. Fails only if a newer version wrote it.
 pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result<ParsedEntry, MessageError> {
     if is_deleted(&found.headers) {
-        return Ok(ParsedEntry::Invalid(ExternalChange::Deleted));
+        return Ok(ParsedEntry::Invalid(ExternalWriteRefusal::Deleted));
     }
     let Ok(Value::Object(mut document)) = serde_json::from_slice(&found.payload) else {
-        return Ok(ParsedEntry::Invalid(ExternalChange::NoObject));
+        return Ok(ParsedEntry::Invalid(ExternalWriteRefusal::NotAnObject));
     };
     let Some(part) = document.shift_remove(ENGINE_PART) else {
-        return Ok(ParsedEntry::Invalid(ExternalChange::NoPart));
+        return Ok(ParsedEntry::Invalid(ExternalWriteRefusal::EnginePartMissing));
     };
     if let Some(format) = part["format"].as_u64().and_then(|format| u32::try_from(format).ok())
         && format > FORMAT
@@ -114,10 +114,10 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
         ..
     }) = parsed
     else {
-        return Ok(ParsedEntry::Invalid(ExternalChange::PartChanged));
+        return Ok(ParsedEntry::Invalid(ExternalWriteRefusal::EnginePartChanged));
     };
     if stored_checksum != checksum(run, &part) {
-        return Ok(ParsedEntry::Invalid(ExternalChange::PartChanged));
+        return Ok(ParsedEntry::Invalid(ExternalWriteRefusal::EnginePartChanged));
     }
     let is_unchanged = digest(&document) == document_digest;
     let entry = Box::new(DocumentEntry {
@@ -236,19 +236,22 @@ mod tests {
             ParsedEntry::Invalid(external) => external,
             other => panic!("{other:?}"),
         };
-        assert_eq!(reason(parse("hello")), ExternalChange::NoObject);
-        assert_eq!(reason(parse("[1]")), ExternalChange::NoObject);
-        assert_eq!(reason(parse("{}")), ExternalChange::NoPart);
+        assert_eq!(reason(parse("hello")), ExternalWriteRefusal::NotAnObject);
+        assert_eq!(reason(parse("[1]")), ExternalWriteRefusal::NotAnObject);
+        assert_eq!(reason(parse("{}")), ExternalWriteRefusal::EnginePartMissing);
         let epoch = with(&|entry| entry[ENGINE_PART]["head"]["epoch"] = json!(9));
-        assert_eq!(reason(parse(epoch)), ExternalChange::PartChanged);
-        assert_eq!(reason(parse(with(&|entry| entry[ENGINE_PART] = json!(1)))), ExternalChange::PartChanged);
+        assert_eq!(reason(parse(epoch)), ExternalWriteRefusal::EnginePartChanged);
+        assert_eq!(
+            reason(parse(with(&|entry| entry[ENGINE_PART] = json!(1)))),
+            ExternalWriteRefusal::EnginePartChanged
+        );
         let other_run = RunId::new("peer.global.cycle.2").unwrap();
         assert_eq!(
             reason(parse_entry(&other_run, &found(payload.clone())).unwrap()),
-            ExternalChange::PartChanged
+            ExternalWriteRefusal::EnginePartChanged
         );
         let deleted = StoredMessage { headers: deletion_headers(), ..found("") };
-        assert_eq!(reason(parse_entry(&run(), &deleted).unwrap()), ExternalChange::Deleted);
+        assert_eq!(reason(parse_entry(&run(), &deleted).unwrap()), ExternalWriteRefusal::Deleted);
         let newer = found(with(&|entry| entry[ENGINE_PART]["format"] = json!(2)));
         assert!(matches!(parse_entry(&run(), &newer), Err(MessageError::Newer { found: 2, .. })));
     }

@@ -14,7 +14,7 @@ use super::entry::{DocumentEntry, ParsedEntry, parse_entry};
 use crate::Token;
 use crate::commit::Position;
 use crate::error::Unavailable;
-use crate::external_write::{DocumentEdit, ExternalChange, ExternalWrite};
+use crate::external_write::{DocumentEdit, ExternalWrite, ExternalWriteRefusal};
 use crate::nats::connection::{Conflict, Lookup, Session, StoredMessage};
 use crate::nats::journal::{Content, EntryRef, Head, MessageError, Record, RunTip, encode, subject};
 
@@ -147,7 +147,7 @@ impl Session {
         let mut slot = Box::new(DocumentSlot { bucket, subject, last, document: None, external_write: None });
         let Some(found) = found else {
             if head.document_entry.is_some() {
-                slot.external_write = Some(slot.external_write(None, Err(ExternalChange::Deleted)));
+                slot.external_write = Some(slot.external_write(None, Err(ExternalWriteRefusal::Deleted)));
             }
             return Ok(SlotState::Copied(slot));
         };
@@ -166,8 +166,10 @@ impl Session {
             return Ok(SlotState::Uncopied(Uncopied::Next(entry, slot.bucket.name)));
         }
         slot.external_write = match (&head.document_entry, newest) {
-            (None, ParsedEntry::Invalid(ExternalChange::Deleted)) => None,
-            (None, _) => Some(slot.external_write(Some(&found), Err(ExternalChange::NoPart))),
+            (None, ParsedEntry::Invalid(ExternalWriteRefusal::Deleted)) => None,
+            (None, _) => {
+                Some(slot.external_write(Some(&found), Err(ExternalWriteRefusal::EnginePartMissing)))
+            }
             (Some(document_entry), newest) => {
                 let overwrote_unseen = changes.external_writes > 1 && expected_sequence(&found).is_none();
                 let change = self.classify(run, document_entry, &slot, newest, overwrote_unseen).await?;
@@ -236,29 +238,31 @@ impl Session {
         slot: &DocumentSlot,
         newest: ParsedEntry,
         overwrote_unseen: bool,
-    ) -> Result<Result<DocumentEdit, ExternalChange>, Unavailable> {
+    ) -> Result<Result<DocumentEdit, ExternalWriteRefusal>, Unavailable> {
         let entry = match newest {
             ParsedEntry::Invalid(external) => return Ok(Err(external)),
             ParsedEntry::Intact(entry) | ParsedEntry::DocumentChanged(entry) => entry,
         };
         if entry.write_id() != document_entry.write_id {
-            return Ok(Err(ExternalChange::Stale { from: entry.revision() }));
+            return Ok(Err(ExternalWriteRefusal::Stale { from: entry.revision() }));
         }
         if entry.digest != document_entry.digest {
-            return Ok(Err(ExternalChange::PartChanged));
+            return Ok(Err(ExternalWriteRefusal::EnginePartChanged));
         }
         if overwrote_unseen {
-            return Ok(Err(ExternalChange::Overwrote));
+            return Ok(Err(ExternalWriteRefusal::OverwroteUnseen));
         }
         let ours = slot.bucket.handle.find(&slot.subject, Lookup::From(document_entry.sequence)).await?;
         let Some(ours) = ours.filter(|found| found.sequence == document_entry.sequence) else {
-            return Ok(Err(ExternalChange::BaseMissing));
+            return Ok(Err(ExternalWriteRefusal::BaseMissing));
         };
         Ok(match self.parse_entry(run, &ours)? {
             ParsedEntry::Intact(ours) => {
                 Ok(DocumentEdit { ours: json_text(ours.document), theirs: json_text(entry.document) })
             }
-            ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => Err(ExternalChange::BaseMissing),
+            ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
+                Err(ExternalWriteRefusal::BaseMissing)
+            }
         })
     }
 
@@ -309,7 +313,7 @@ impl DocumentSlot {
     fn external_write(
         &self,
         found: Option<&StoredMessage>,
-        change: Result<DocumentEdit, ExternalChange>,
+        change: Result<DocumentEdit, ExternalWriteRefusal>,
     ) -> ExternalWrite {
         ExternalWrite {
             bucket: self.bucket.name.clone(),

@@ -13,7 +13,7 @@ use super::wire::MessageError;
 use crate::commit::{Part, Position, WrittenView};
 use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::Session;
-use crate::store::{CaughtUp, Loaded, RunRow, StoredEntry};
+use crate::store::{LoadedRun, NewEntries, RunListing, StoredEntry};
 
 /// How many requests run concurrently.
 pub(in crate::nats) const CONCURRENCY: usize = 32;
@@ -29,12 +29,12 @@ struct Replayed {
 }
 
 impl Session {
-    pub(in crate::nats) async fn load(&self, run: &RunId) -> Result<Option<Loaded>, ReadError> {
+    pub(in crate::nats) async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
         let current = self.reconcile(run).await?;
         let position = current.position();
         let Some(newest) = current.record.filter(|record| record.head.exists()) else { return Ok(None) };
         let Replayed { snapshot, tail, index, .. } = self.replay(run, &newest).await?;
-        let loaded = Loaded {
+        let loaded = LoadedRun {
             protocol: newest.head.protocol.clone(),
             position,
             epoch: newest.head.epoch,
@@ -54,7 +54,7 @@ impl Session {
         &self,
         run: &RunId,
         before: Position,
-    ) -> Result<Option<CaughtUp>, ReadError> {
+    ) -> Result<Option<NewEntries>, ReadError> {
         let current = self.reconcile(run).await?;
         let newest = current.record.filter(|newest| newest.head.exists());
         let Some(newest) = newest.filter(|newest| newest.head.token().0 >= before.token.0) else {
@@ -66,7 +66,7 @@ impl Session {
         let entries = self.entries_within(run, before.token.0 + 1, newest.head.commit).await?;
         let position = newest.position();
         self.cache.put(run, RunTip::of(Some(&newest)));
-        Ok(Some(CaughtUp { position, entries }))
+        Ok(Some(NewEntries { position, entries }))
     }
 
     /// Reads from the newest checkpoint up to a message.
@@ -182,7 +182,7 @@ impl Session {
         Ok(entries)
     }
 
-    pub(in crate::nats) async fn intact(&self, run: &RunId) -> Result<Revision, ReadError> {
+    pub(in crate::nats) async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
         let Some(newest) = self.newest_record(run).await? else { return Ok(Revision(0)) };
         let mut last = Revision(0);
         for record in self.records(run, 1, newest.sequence).await? {
@@ -272,7 +272,7 @@ impl Session {
     }
 
     /// Returns all runs, oldest first.
-    pub(in crate::nats) async fn runs(&self) -> Result<Vec<RunRow>, ReadError> {
+    pub(in crate::nats) async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         let requests = self.run_names().await?.into_iter().map(async |run| {
             // The journal is enough to list a run. The bucket is read only for a run without messages.
             let newest = async {
@@ -292,7 +292,7 @@ impl Session {
         let found = futures_util::stream::iter(requests).buffer_unordered(CONCURRENCY);
         let mut found: Vec<_> = found.try_filter_map(async |row| Ok(row)).try_collect().await?;
         found.sort_by(|(a, run_a, _), (b, run_b, _)| (a, run_a).cmp(&(b, run_b)));
-        let row = |(created, run, head): (_, RunId, Head)| RunRow {
+        let row = |(created, run, head): (_, RunId, Head)| RunListing {
             run,
             protocol: head.protocol,
             revision: head.revision,
@@ -302,7 +302,7 @@ impl Session {
         Ok(found.into_iter().map(row).collect())
     }
 
-    pub(in crate::nats) async fn runs_beginning(
+    pub(in crate::nats) async fn runs_with_prefix(
         &self,
         beginning: &str,
         at_most: usize,

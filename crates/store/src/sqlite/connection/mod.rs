@@ -7,10 +7,10 @@
 
 pub(crate) mod connect;
 pub(crate) mod database;
-pub(crate) mod examine;
+pub(crate) mod inspect;
 pub(crate) mod open;
 
-pub use examine::Examined;
+pub use inspect::StoreInspection;
 pub use open::OpenError;
 
 pub(crate) use connect::{FileState, connect, connect_without_trace};

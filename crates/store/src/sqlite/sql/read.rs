@@ -8,9 +8,9 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 use crate::Digest;
 use crate::commit::{OutboxItem, Part, Position, Token, WriteId, WrittenView};
 use crate::sqlite::sql::checksum::checksum;
-use crate::store::{CaughtUp, Loaded, RunRow, StoredDocument, StoredEntry};
+use crate::store::{LoadedRun, NewEntries, RunListing, StoredDocument, StoredEntry};
 
-pub(crate) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Loaded>> {
+pub(crate) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<LoadedRun>> {
     let head = tx
         .prepare_cached("SELECT id, protocol, revision, token, summary FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| {
@@ -21,7 +21,7 @@ pub(crate) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option
     let Some((id, protocol, position, summary)) = head else { return Ok(None) };
     let snapshot = newest_snapshot(tx, id)?;
     let after = snapshot.as_ref().map_or(Revision(0), |snapshot| snapshot.revision);
-    Ok(Some(Loaded {
+    Ok(Some(LoadedRun {
         protocol,
         position,
         epoch: run_epoch(tx, run)?,
@@ -38,7 +38,7 @@ pub(crate) fn catch_up(
     tx: &Transaction<'_>,
     run: &RunId,
     before: Position,
-) -> rusqlite::Result<Option<CaughtUp>> {
+) -> rusqlite::Result<Option<NewEntries>> {
     let position = tx
         .prepare_cached("SELECT revision, token FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| {
@@ -48,7 +48,7 @@ pub(crate) fn catch_up(
     let Some(position) = position.filter(|position| position.revision >= before.revision) else {
         return Ok(None);
     };
-    Ok(Some(CaughtUp { position, entries: entries(tx, run, before.revision)? }))
+    Ok(Some(NewEntries { position, entries: entries(tx, run, before.revision)? }))
 }
 
 pub(crate) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<String>> {
@@ -57,7 +57,7 @@ pub(crate) fn protocol(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Op
         .optional()
 }
 
-pub(crate) fn newest(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Revision>> {
+pub(crate) fn newest_revision(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option<Revision>> {
     tx.prepare_cached("SELECT revision FROM runs WHERE name = ?1")?
         .query_one([run.as_str()], |row| row.get(0).map(Revision))
         .optional()
@@ -131,7 +131,7 @@ pub(crate) fn entries_between(
 }
 
 /// Returns the last revision up to which no entry is missing and every checksum matches.
-pub(crate) fn intact(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Revision> {
+pub(crate) fn last_intact_revision(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Revision> {
     let mut entries = tx.prepare_cached(
         "SELECT run, revision, write_id, body, checksum FROM entries
          WHERE run = (SELECT id FROM runs WHERE name = ?1) ORDER BY revision",
@@ -225,12 +225,12 @@ pub(crate) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) ->
     .collect()
 }
 
-pub(crate) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
+pub(crate) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunListing>> {
     tx.prepare_cached("SELECT name, protocol, revision, created, summary FROM runs ORDER BY id")?
         .query_map([], |row| {
             let created = Timestamp::from_microsecond(row.get(3)?)
                 .map_err(|error| conversion_error(3, Type::Integer, error))?;
-            Ok(RunRow {
+            Ok(RunListing {
                 run: parsed(row, 0)?,
                 protocol: row.get(1)?,
                 revision: Revision(row.get(2)?),
@@ -242,7 +242,7 @@ pub(crate) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunRow>> {
 }
 
 /// Names are ASCII, so every name with the prefix sorts before the prefix followed by the last Unicode character.
-pub(crate) fn runs_beginning(
+pub(crate) fn runs_with_prefix(
     tx: &Transaction<'_>,
     beginning: &str,
     at_most: usize,

@@ -12,7 +12,7 @@ use store::{
 
 use super::client::{BUCKET, Client};
 use super::with_documents;
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 use crate::test_store::TestStore;
 use testkit::nats::Server;
 
@@ -25,9 +25,9 @@ async fn the_first_document_creates_the_bucket_as_nats_clients_do() {
     let server = Server::start();
     let client = Client::of(&server).await;
     let store = NatsStore::new(server.settings());
-    store.commit(change(&run("plain"), Position::absent(), "1")).await.unwrap();
+    store.commit(entry_commit(&run("plain"), Position::absent(), "1")).await.unwrap();
     assert!(client.context.get_stream(format!("KV_{BUCKET}")).await.is_err(), "no document needs it");
-    with_documents(&server).commit(change(&run("shown"), Position::absent(), "1")).await.unwrap();
+    with_documents(&server).commit(entry_commit(&run("shown"), Position::absent(), "1")).await.unwrap();
     let Config { max_messages_per_subject, storage, max_age, allow_rollup, deny_delete, .. } =
         client.bucket().await.cached_info().config.clone();
     assert_eq!((max_messages_per_subject, storage, max_age), (50, StorageType::File, Duration::ZERO));
@@ -51,7 +51,7 @@ async fn an_existing_bucket_is_used_and_each_difference_is_a_warning() {
     let store = with_documents(&server);
     let mut position = Position::absent();
     for n in 1..=8 {
-        position = store.commit(change(&run("shown"), position, &n.to_string())).await.unwrap();
+        position = store.commit(entry_commit(&run("shown"), position, &n.to_string())).await.unwrap();
     }
     assert_eq!(store.entries(&run("shown"), Revision(0)).await.unwrap().len(), 8);
     // Each text is small enough to stay in the entry.
@@ -59,7 +59,7 @@ async fn an_existing_bucket_is_used_and_each_difference_is_a_warning() {
         (0..30).map(|n| (n.to_string(), serde_json::json!("x".repeat(1000)))).collect();
     let large = store::Commit {
         document: Some(serde_json::Value::Object(texts).to_string()),
-        ..change(&run("shown"), position, "9")
+        ..entry_commit(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
     // The server's limit counts headers.
@@ -78,9 +78,9 @@ async fn a_run_stays_in_the_bucket_it_was_created_in() {
     let server = Server::start();
     let named = NatsSettings { bucket: "other".to_owned(), ..server.settings() };
     let (store, run) = (TestStore::with_documents(NatsStore::new(named)), run("shown"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     // A store with another setting uses the bucket of the run.
-    let second = with_documents(&server).commit(change(&run, first, "2")).await.unwrap();
+    let second = with_documents(&server).commit(entry_commit(&run, first, "2")).await.unwrap();
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
     assert!(Client::of(&server).await.context.get_stream(format!("KV_{BUCKET}")).await.is_err());
 }
@@ -94,7 +94,7 @@ async fn a_server_killed_while_the_bucket_is_created_keeps_the_journal() {
     store.runs().await.unwrap();
     let checksum = server.stream("callboard-journal").join("meta.sum");
     let before = fs::read(&checksum).unwrap();
-    let position = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let position = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     server.kill();
     fs::write(&checksum, before).unwrap();
     server.restart();
@@ -105,15 +105,15 @@ async fn a_server_killed_while_the_bucket_is_created_keeps_the_journal() {
 async fn a_deleted_bucket_is_an_error_and_not_created_again() {
     let server = Server::start();
     let (store, run, plain) = (with_documents(&server), run("shown"), run("plain"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let plain_store = NatsStore::new(server.settings());
-    let other = plain_store.commit(change(&plain, Position::absent(), "1")).await.unwrap();
+    let other = plain_store.commit(entry_commit(&plain, Position::absent(), "1")).await.unwrap();
     Client::of(&server).await.context.delete_stream(format!("KV_{BUCKET}")).await.unwrap();
     for store in [store, with_documents(&server)] {
         let ReadError::Unavailable(error) = store.load(&run).await.unwrap_err() else { panic!() };
         assert!(is_deleted_bucket(&error), "{error}");
         for (run, position) in [(&run, first), (&crate::contract::run("new"), Position::absent())] {
-            let error = store.commit(change(run, position, "2")).await.unwrap_err();
+            let error = store.commit(entry_commit(run, position, "2")).await.unwrap_err();
             let CommitError::Unavailable(unavailable) = &error else {
                 panic!("{error:?} {:?}", error.source())
             };
@@ -124,9 +124,9 @@ async fn a_deleted_bucket_is_an_error_and_not_created_again() {
         assert_eq!(store.document(&run).await.unwrap().unwrap().revision, Revision(1));
         assert_eq!(store.runs().await.unwrap().len(), 2);
     }
-    plain_store.commit(change(&plain, other, "2")).await.unwrap();
+    plain_store.commit(entry_commit(&plain, other, "2")).await.unwrap();
     NatsStore::new(server.settings())
-        .commit(change(&crate::contract::run("another"), Position::absent(), "1"))
+        .commit(entry_commit(&crate::contract::run("another"), Position::absent(), "1"))
         .await
         .unwrap();
     let warnings = [NatsWarning::StreamDeleted { stream: format!("KV_{BUCKET}") }];

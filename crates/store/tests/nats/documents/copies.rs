@@ -12,7 +12,7 @@ use testkit::nats::{Proxy, Server, deliver};
 
 use super::client::Client;
 use super::with_documents;
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 use crate::test_store::TestStore;
 
 fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
@@ -28,7 +28,8 @@ async fn failing_before_copies(proxy: &Proxy) -> TestStore {
 }
 
 async fn commit_without_copy(proxy: &Proxy, run: &RunId, expected: Position, entry: &str) {
-    let failed = failing_before_copies(proxy).await.commit(change(run, expected, entry)).await.unwrap_err();
+    let failed =
+        failing_before_copies(proxy).await.commit(entry_commit(run, expected, entry)).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
 }
 
@@ -42,8 +43,12 @@ async fn a_run_whose_first_commit_has_no_copy_exists() {
     let listed = with_documents(&server).runs().await.unwrap();
     assert_eq!(listed.iter().map(|row| (&row.run, row.revision)).collect::<Vec<_>>(), [(&run, Revision(1))]);
     assert_eq!(client.messages(&run).await, 1, "listing has written the copy");
-    assert_eq!(with_documents(&server).runs_beginning("peer.", 9).await.unwrap(), std::slice::from_ref(&run));
-    let again = with_documents(&server).commit(change(&run, Position::absent(), "again")).await.unwrap_err();
+    assert_eq!(
+        with_documents(&server).runs_with_prefix("peer.", 9).await.unwrap(),
+        std::slice::from_ref(&run)
+    );
+    let again =
+        with_documents(&server).commit(entry_commit(&run, Position::absent(), "again")).await.unwrap_err();
     assert!(matches!(again, CommitError::Conflict { found: Revision(1), .. }), "{again}");
     assert_eq!(client.messages(&run).await, 1, "the copy is written once");
 }
@@ -53,7 +58,7 @@ async fn every_operation_writes_a_missing_copy() {
     let server = Server::start();
     for reader in ["load", "entries", "document", "watch", "commit", "settle"] {
         let (store, run) = (with_documents(&server), run(reader));
-        let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+        let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
         commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
@@ -68,7 +73,7 @@ async fn every_operation_writes_a_missing_copy() {
                 assert_eq!(bodies(&watch.next().await.unwrap()), ["2"]);
             }
             "commit" => {
-                let late = another.commit(change(&run, first, "late")).await.unwrap_err();
+                let late = another.commit(entry_commit(&run, first, "late")).await.unwrap_err();
                 assert!(matches!(late, CommitError::Conflict { found: Revision(2), .. }), "{late}");
             }
             _ => assert_eq!(another.resolve_write(&run, store::WriteId::new()).await.unwrap(), None),
@@ -76,9 +81,9 @@ async fn every_operation_writes_a_missing_copy() {
         assert_eq!(client.messages(&run).await, 2, "{reader} writes the copy");
         assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is failed by {reader}");
         let position = another.load(&run).await.unwrap().unwrap().position;
-        another.commit(change(&run, position, "3")).await.unwrap();
+        another.commit(entry_commit(&run, position, "3")).await.unwrap();
         assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2", "3"]);
-        assert_eq!(another.intact(&run).await.unwrap(), Revision(3));
+        assert_eq!(another.last_intact_revision(&run).await.unwrap(), Revision(3));
     }
 }
 
@@ -88,7 +93,7 @@ async fn a_commit_overwritten_before_its_copy_is_not_lost() {
     for has_seen in [true, false] {
         let server = Server::start();
         let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
-        let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+        let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
         commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         let theirs = if has_seen {
@@ -111,13 +116,13 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
     let server = Server::start();
     let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let store = failing_before_copies(&proxy).await;
-    let commit = change(&run, Position::absent(), "1");
+    let commit = entry_commit(&run, Position::absent(), "1");
     let id = commit.write_id;
     let failed = store.commit(commit).await.unwrap_err();
     assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
     proxy.refuse(0);
     let resolved = store.resolve_write(&run, id).await.unwrap().unwrap();
-    store.commit(change(&run, resolved, "2")).await.unwrap();
+    store.commit(entry_commit(&run, resolved, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
@@ -128,11 +133,11 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let old = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
     let held = old.lock_engine(&run).await.unwrap().epoch();
-    let first = old.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = old.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
     let (stored, _) = client.get(run.as_str()).await;
     proxy.refuse(u32::MAX);
-    let commit = Commit { epoch: Some(held), ..change(&run, first, "2") };
+    let commit = Commit { epoch: Some(held), ..entry_commit(&run, first, "2") };
     let writing = tokio::spawn({
         let old = old.clone();
         async move { old.commit(commit).await }
@@ -153,18 +158,18 @@ async fn a_slow_reader_reads_again_when_the_bucket_has_dropped_entries() {
     let server = Server::start();
     let (proxy, run) = (Proxy::to(&server).await, run("peer.global.cycle.1"));
     let slow = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
-    let mut position = slow.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    proxy.hold_at("MSG.GET.KV_");
+    let mut position = slow.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    proxy.delay_from("MSG.GET.KV_");
     let loading = tokio::spawn({
         let (slow, run) = (slow.clone(), run.clone());
         async move { slow.load(&run).await }
     });
-    proxy.holds_something().await;
+    proxy.wait_until_delayed().await;
     let others = with_documents(&server);
     for number in 2..=60 {
-        position = others.commit(change(&run, position, &number.to_string())).await.unwrap();
+        position = others.commit(entry_commit(&run, position, &number.to_string())).await.unwrap();
     }
-    proxy.let_go().await;
+    proxy.forward_delayed().await;
     let loaded = loading.await.unwrap().unwrap().unwrap();
     assert_eq!((loaded.position, loaded.external_write), (position, None));
 }
@@ -176,13 +181,13 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
         let proxy = Proxy::to(&server).await;
         let (store, run) = (TestStore::with_documents(proxy.store(Duration::from_millis(600))), run("late"));
         // Creates the bucket.
-        store.commit(change(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
+        store.commit(entry_commit(&crate::contract::run("other"), Position::absent(), "")).await.unwrap();
         let mut position = Position::absent();
         if !creates {
-            position = store.commit(change(&run, position, "1")).await.unwrap();
+            position = store.commit(entry_commit(&run, position, "1")).await.unwrap();
         }
-        proxy.hold_writes();
-        let commit = change(&run, position, "late");
+        proxy.delay_from_bucket_write();
+        let commit = entry_commit(&run, position, "late");
         let id = commit.write_id;
         let error = store.commit(commit).await.unwrap_err();
         assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
@@ -201,7 +206,7 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
             (!creates).then_some(position),
             "a fence is not a commit"
         );
-        store.commit(change(&run, position, "next")).await.unwrap();
+        store.commit(entry_commit(&run, position, "next")).await.unwrap();
         let entries = store.entries(&run, Revision(0)).await.unwrap();
         assert_eq!(bodies(&entries).last(), Some(&"next"));
         assert!(!bodies(&entries).contains(&"late"));
@@ -214,13 +219,13 @@ async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
     let proxy = Proxy::to(&server).await;
     let (store, run) =
         (TestStore::with_documents(proxy.store(Duration::from_secs(60))), run("peer.global.cycle.1"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
-    proxy.lose_answers_after_write();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
+    proxy.drop_answers_after_bucket_write();
     let (writer, name) = (store.clone(), run.clone());
-    let writing = tokio::spawn(async move { writer.commit(change(&name, first, "2")).await });
+    let writing = tokio::spawn(async move { writer.commit(entry_commit(&name, first, "2")).await });
     // The reader writes the copy that the writer cannot write.
     let reader = with_documents(&server);
-    while reader.newest(&run).await.unwrap() != Some(Revision(2)) {}
+    while reader.newest_revision(&run).await.unwrap() != Some(Revision(2)) {}
     proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second, reader.load(&run).await.unwrap().unwrap().position);
@@ -232,15 +237,15 @@ async fn an_unacknowledged_entry_is_not_a_conflict_with_its_retry() {
 async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let server = Server::start();
     let run = run("peer.global.cycle.1");
-    let first = with_documents(&server).commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = with_documents(&server).commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let proxy = Proxy::to(&server).await;
     let with_long_timeout = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
     proxy.refuse_in_bucket(3);
-    let second = with_long_timeout.commit(change(&run, first, "2")).await.unwrap();
+    let second = with_long_timeout.commit(entry_commit(&run, first, "2")).await.unwrap();
     assert_eq!((second.revision, proxy.refusals()), (Revision(2), 0), "every refusal was used");
     let with_short_timeout = TestStore::with_documents(proxy.store(Duration::from_millis(300)));
     proxy.refuse_in_bucket(u32::MAX);
-    let error = with_short_timeout.commit(change(&run, second, "3")).await.unwrap_err();
+    let error = with_short_timeout.commit(entry_commit(&run, second, "3")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
@@ -251,18 +256,18 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let mark =
         |path: &str| WrittenView { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     store.mark_views(&run, vec![mark("before")]).await.unwrap();
     let proxy = Proxy::to(&server).await;
     let other = proxy.store(Duration::from_secs(60));
     other.open().await.unwrap();
-    proxy.hold_writes();
-    let checkpoint = Commit { snapshot: Some("state".to_owned()), ..change(&run, first, "2") };
+    proxy.delay_from_bucket_write();
+    let checkpoint = Commit { snapshot: Some("state".to_owned()), ..entry_commit(&run, first, "2") };
     let checkpoint = Commit { views: vec![mark("with")], ..checkpoint };
     let committing = tokio::spawn(async move { TestStore::with_documents(other).commit(checkpoint).await });
-    proxy.holds_something().await;
+    proxy.wait_until_delayed().await;
     store.mark_views(&run, vec![mark("between")]).await.unwrap();
-    proxy.let_go().await;
+    proxy.forward_delayed().await;
     let second = committing.await.unwrap().unwrap();
     for reader in [&store, &with_documents(&server)] {
         let loaded = reader.load(&run).await.unwrap().unwrap();
@@ -276,7 +281,7 @@ async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
 async fn a_reader_that_always_loses_the_race_for_a_copy_gives_up() {
     let server = Server::start();
     let (others, run) = (with_documents(&server), run("peer.global.cycle.1"));
-    let first = others.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = others.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
     let proxy = Proxy::to(&server).await;
     let settings = proxy.store(Duration::ZERO).settings().clone();
@@ -284,12 +289,12 @@ async fn a_reader_that_always_loses_the_race_for_a_copy_gives_up() {
     let timeouts = Timeouts { request: Duration::from_secs(30), ..settings.timeouts };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings });
     store.open().await.unwrap();
-    proxy.hold_at("HPUB callboard.run.");
+    proxy.delay_from("HPUB callboard.run.");
     let (loaded, ()) = tokio::join!(store.load(&run), async {
-        proxy.holds_something().await;
+        proxy.wait_until_delayed().await;
         let second = others.load(&run).await.unwrap().unwrap().position;
-        others.commit(change(&run, second, "3")).await.unwrap();
-        proxy.let_go().await;
+        others.commit(entry_commit(&run, second, "3")).await.unwrap();
+        proxy.forward_delayed().await;
     });
     let Err(ReadError::Unavailable(Unavailable::Server { source, .. })) = loaded else {
         panic!("{loaded:?}")

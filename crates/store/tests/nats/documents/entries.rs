@@ -6,7 +6,7 @@ use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _};
 
 use super::client::Client;
 use super::with_documents;
-use crate::contract::{change, part, run};
+use crate::contract::{entry_commit, part, run};
 use testkit::nats::Server;
 
 #[tokio::test]
@@ -17,8 +17,11 @@ async fn a_large_output_is_a_blob_in_the_bucket_and_complete_for_the_engine() {
     let phases = json!({ "plan": { "status": "completed", "output": output } });
     let document = json!({ "version": 2, "phases": phases }).to_string();
     let parts = vec![part("phases/plan", &output.to_string())];
-    let commit =
-        Commit { document: Some(document), parts: parts.clone(), ..change(&run, Position::absent(), "1") };
+    let commit = Commit {
+        document: Some(document),
+        parts: parts.clone(),
+        ..entry_commit(&run, Position::absent(), "1")
+    };
     store.commit(commit).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;
     let plan = &entry["phases"]["plan"];
@@ -37,15 +40,15 @@ async fn a_large_output_is_a_blob_in_the_bucket_and_complete_for_the_engine() {
 async fn a_document_that_does_not_fit_is_refused_with_both_sizes() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
-    let first = store.commit(change(&run, Position::absent(), "1")).await.unwrap();
+    let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let fields: serde_json::Map<_, _> =
         (0..2000).map(|n| (format!("field-{n}"), json!("x".repeat(900)))).collect();
     let document = Some(Value::Object(fields).to_string());
-    let error = store.commit(Commit { document, ..change(&run, first, "2") }).await.unwrap_err();
+    let error = store.commit(Commit { document, ..entry_commit(&run, first, "2") }).await.unwrap_err();
     let CommitError::TooLarge { size, limit } = error else { panic!("{error}") };
     assert!(size > 1_800_000 && limit < 1_048_576, "{size} {limit}");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
-    store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, first, "2")).await.unwrap();
 }
 
 /// A phase must not fail at its end because of the size of earlier ones.
@@ -56,7 +59,7 @@ async fn values_that_are_too_large_together_become_blobs() {
     let phase = json!({ "status": "completed", "output": { "text": "x".repeat(90_000) } });
     let phases: serde_json::Map<_, _> = (0..20).map(|n| (format!("phase-{n}"), phase.clone())).collect();
     let document = Some(json!({ "version": 2, "phases": phases }).to_string());
-    store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
+    store.commit(Commit { document, ..entry_commit(&run, Position::absent(), "1") }).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;
     let phase_entry = &entry["phases"]["phase-19"];
     assert_eq!((&entry["version"], &phase_entry["status"]), (&json!(2), &json!("completed")));
@@ -72,7 +75,7 @@ async fn a_field_with_the_name_of_the_engines_part_is_hidden() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let document = Some(json!({ "callboard": "theirs", "note": 1 }).to_string());
-    store.commit(Commit { document, ..change(&run, Position::absent(), "1") }).await.unwrap();
+    store.commit(Commit { document, ..entry_commit(&run, Position::absent(), "1") }).await.unwrap();
     let (_, entry) = Client::of(&server).await.get_json(&run).await;
     assert_eq!((&entry["note"], entry["callboard"].is_object()), (&json!(1), true));
     assert_eq!(store.load(&run).await.unwrap().unwrap().external_write, None);
@@ -84,9 +87,9 @@ async fn a_commit_without_a_document_leaves_it_unchanged() {
     let run = run("peer.global.cycle.1");
     let store = NatsStore::new(server.settings());
     let document = Some(json!({ "note": 1 }).to_string());
-    let first = Commit { document, ..change(&run, Position::absent(), "1") };
+    let first = Commit { document, ..entry_commit(&run, Position::absent(), "1") };
     let first = store.commit(first).await.unwrap();
-    store.commit(change(&run, first, "2")).await.unwrap();
+    store.commit(entry_commit(&run, first, "2")).await.unwrap();
     let (sequence, entry) = Client::of(&server).await.get_json(&run).await;
     assert_eq!((sequence, &entry["note"]), (2, &json!(1)));
     assert_eq!(entry["callboard"]["head"]["revision"], 2);
@@ -102,7 +105,7 @@ async fn runs_with_and_without_documents_share_a_store() {
     for n in 1..=3 {
         for (run, position) in [&plain, &with_key, &without_key].into_iter().zip(&mut positions) {
             let document = (run != &plain).then(|| json!({ "n": n }).to_string());
-            let commit = Commit { document, ..change(run, *position, &n.to_string()) };
+            let commit = Commit { document, ..entry_commit(run, *position, &n.to_string()) };
             *position = store.commit(commit).await.unwrap();
         }
     }

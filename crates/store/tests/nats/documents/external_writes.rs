@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use protocol::{Revision, RunId};
 use serde_json::{Value, json};
-use store::{Commit, CommitError, Digest, ExternalChange, ExternalWrite, NatsStore, Position, Store as _};
+use store::{
+    Commit, CommitError, Digest, ExternalWrite, ExternalWriteRefusal, NatsStore, Position, Store as _,
+};
 
 use super::client::{BUCKET, Client};
-use crate::contract::{change, run};
+use crate::contract::{entry_commit, run};
 use crate::test_store::TestStore;
 use testkit::nats::Server;
 
@@ -38,14 +40,14 @@ impl Fixture {
     }
 
     /// Returns why the external write cannot be absorbed.
-    async fn rejection(&self) -> ExternalChange {
+    async fn rejection(&self) -> ExternalWriteRefusal {
         self.external_write().await.unwrap().change.unwrap_err()
     }
 }
 
 fn with_count(run: &RunId, expected: Position, count: u32) -> Commit {
     let document = json!({ "version": 2, "count": count, "phases": { "plan": { "status": "pending" } } });
-    Commit { document: Some(document.to_string()), ..change(run, expected, &count.to_string()) }
+    Commit { document: Some(document.to_string()), ..entry_commit(run, expected, &count.to_string()) }
 }
 
 fn bytes(value: &Value) -> Vec<u8> {
@@ -95,19 +97,19 @@ async fn every_other_external_write_has_its_reason() {
         bytes(&entry)
     };
     fixture.client.put(&fixture.run, "rubbish").await;
-    assert_eq!(fixture.rejection().await, ExternalChange::NoObject);
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::NotAnObject);
     fixture.client.put(&fixture.run, r#"{"count":3}"#).await;
-    assert_eq!(fixture.rejection().await, ExternalChange::NoPart);
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::EnginePartMissing);
     fixture.client.put(&fixture.run, with(&|entry| entry["callboard"]["head"]["epoch"] = json!(7))).await;
-    assert_eq!(fixture.rejection().await, ExternalChange::PartChanged);
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::EnginePartChanged);
     fixture.client.delete(&fixture.run).await;
-    assert_eq!(fixture.rejection().await, ExternalChange::Deleted);
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::Deleted);
     let bucket = fixture.client.bucket().await;
     bucket.purge().filter(format!("$KV.{BUCKET}.{}", fixture.run)).await.unwrap();
     let external_write = fixture.external_write().await.unwrap();
     assert_eq!(
         (external_write.sequence, external_write.body, external_write.change),
-        (0, None, Err(ExternalChange::Deleted))
+        (0, None, Err(ExternalWriteRefusal::Deleted))
     );
     // A commit that has seen it overwrites it.
     let position = fixture.store.load(&fixture.run).await.unwrap().unwrap().position;
@@ -122,10 +124,10 @@ async fn a_write_based_on_an_older_entry_is_stale() {
     fixture.store.commit(with_count(&fixture.run, fixture.position, 3)).await.unwrap();
     // Changed or not, it would undo later commits.
     fixture.client.put(&fixture.run, bytes(&entry)).await;
-    assert_eq!(fixture.rejection().await, ExternalChange::Stale { from: Revision(2) });
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::Stale { from: Revision(2) });
     entry["count"] = json!(9);
     fixture.client.put(&fixture.run, bytes(&entry)).await;
-    assert_eq!(fixture.rejection().await, ExternalChange::Stale { from: Revision(2) });
+    assert_eq!(fixture.rejection().await, ExternalWriteRefusal::Stale { from: Revision(2) });
 }
 
 #[tokio::test]
@@ -141,15 +143,18 @@ async fn the_second_of_two_external_writes_counts_only_if_it_has_seen_the_first(
             false => fixture.client.put(&fixture.run, bytes(&entry)).await,
         };
         let external_write = fixture.external_write().await.unwrap();
-        assert_eq!(external_write.change.as_ref().err(), (!seen).then_some(&ExternalChange::Overwrote));
+        assert_eq!(
+            external_write.change.as_ref().err(),
+            (!seen).then_some(&ExternalWriteRefusal::OverwroteUnseen)
+        );
         // Both writes are quarantined.
-        let copy_key = fixture.store.set_aside(&fixture.run, &external_write).await.unwrap();
+        let copy_key = fixture.store.quarantine_external_write(&fixture.run, &external_write).await.unwrap();
         assert_eq!(copy_key, Some(format!("recovery.{}.{second}", fixture.run)));
         assert_eq!(fixture.client.get(&format!("recovery.{}.{second}", fixture.run)).await.1, bytes(&entry));
         let (_, earlier) = fixture.client.get(&format!("recovery.{}.{first}", fixture.run)).await;
         assert_eq!(serde_json::from_slice::<Value>(&earlier).unwrap()["count"], 3);
         assert_eq!(
-            fixture.store.set_aside(&fixture.run, &external_write).await.unwrap(),
+            fixture.store.quarantine_external_write(&fixture.run, &external_write).await.unwrap(),
             copy_key,
             "idempotent"
         );
@@ -194,9 +199,13 @@ async fn an_external_write_of_the_maximum_size_is_quarantined() {
     let largest = vec![b'x'; 1024 * 1024];
     let sequence = fixture.client.put(&fixture.run, largest.clone()).await;
     let external_write = fixture.external_write().await.unwrap();
-    let copy_key = fixture.store.set_aside(&fixture.run, &external_write).await.unwrap().unwrap();
+    let copy_key =
+        fixture.store.quarantine_external_write(&fixture.run, &external_write).await.unwrap().unwrap();
     assert_eq!(copy_key, format!("recovery.{}.{sequence}", fixture.run));
-    assert_eq!(fixture.store.set_aside(&fixture.run, &external_write).await.unwrap(), Some(copy_key.clone()));
+    assert_eq!(
+        fixture.store.quarantine_external_write(&fixture.run, &external_write).await.unwrap(),
+        Some(copy_key.clone())
+    );
     // With our headers it exceeds the maximum payload, so a blob holds the bytes.
     let note: Value = serde_json::from_slice(&fixture.client.get(&copy_key).await.1).unwrap();
     let digest: Digest = note["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap().parse().unwrap();

@@ -7,7 +7,7 @@ use testkit::nats::{self, Server};
 
 use super::Documents;
 use super::client::Client;
-use crate::contract::{Backend, change, run};
+use crate::contract::{Backend, entry_commit, run};
 use crate::outages::Writers;
 use crate::test_store::{TestStore, address_with_documents};
 
@@ -20,7 +20,7 @@ impl Backend for ThreeServers {
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
 
     fn fresh() -> Self {
-        Self(Server::start_three())
+        Self(Server::start_cluster())
     }
 
     fn address(&self) -> OsString {
@@ -64,7 +64,7 @@ async fn a_cluster_killed_under_eight_writers_of_one_document_loses_and_doubles_
     let addresses = cluster.0.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let first = TestStore::with_documents(NatsStore::new(settings));
-    first.commit(change(&run("peer.global.cycle.2"), Position::absent(), "1")).await.unwrap();
+    first.commit(entry_commit(&run("peer.global.cycle.2"), Position::absent(), "1")).await.unwrap();
     let bucket = Client::of(&cluster.0[0]).await.bucket().await;
     assert_eq!(bucket.cached_info().config.num_replicas, 3);
     let mut writers = Writers::start(&cluster);

@@ -58,7 +58,7 @@ fn documents(test_env: &TestEnv, run: &str) -> Vec<Arc<Document>> {
     let store = test_env.open_store();
     let run = RunId::new(run).expect("`ls` gives names");
     let at = |revision| {
-        let run_at = harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision));
+        let run_at = harness::block_on(RunAtRevision::load(store.as_ref(), KINDS, &run, revision));
         run_at.expect("it can be read").expect("there is such a run")
     };
     let document = |revision| at(Some(Revision(revision))).machine().document().typed::<Peer>();

@@ -73,7 +73,7 @@ impl<'s> Trial<'s> {
     }
 
     fn start_cycle(&self) -> Running<'s> {
-        let agent = self.chaos.test_env.agent();
+        let agent = self.chaos.test_env.agent_path();
         let agent = agent.to_str().expect("our paths are UTF-8");
         let arguments = ["peer", "create-spec", "--spec", "trial", "what the user wants", "--wrapper", agent];
         self.callboard(&arguments)

@@ -66,7 +66,7 @@ impl RandomCycle {
                 format!("{phase} {attempt} do echo \"$RUN_ID $CALLBOARD_ATTEMPT\" >>\"$shared/started\"; {low_score}{line}")
             })
         }).collect();
-        test_env.plan(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.script_agent(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     }
 
     pub(super) fn behaviour(&self, phase: Phase) -> Behaviour {

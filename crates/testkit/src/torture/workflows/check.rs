@@ -25,13 +25,16 @@ pub(super) fn check(
     let any_exhausted = histories.values().any(|history| history.exhausted > 0);
     for step in &workflow.steps {
         let id = step.id.as_str();
-        let about =
-            format!("seed {seed}, step {step:?}, {:?}, ledger {:?}", histories.get(id), agent_log.order());
+        let about = format!(
+            "seed {seed}, step {step:?}, {:?}, ledger {:?}",
+            histories.get(id),
+            agent_log.starts_and_ends()
+        );
         let history = histories.get(id).unwrap_or_else(|| panic!("it never started: {about}"));
         let kills = shim_kills.get(&("trial".to_owned(), id.to_owned())).copied().unwrap_or_default();
         check_step(step, history, kills, any_exhausted, &about);
         assert!(
-            agent_log.ends_of(id) as u32 >= history.reported,
+            agent_log.count_ends(id) as u32 >= history.reported,
             "it reported without having ended: {about}"
         );
         let shown = &document["steps"][id];
@@ -45,7 +48,7 @@ pub(super) fn check(
     }
     test_env.expect_no_orphans();
     assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
-    let quarantine = test_env.store().join("quarantine");
+    let quarantine = test_env.store_dir().join("quarantine");
     assert!(!quarantine.exists(), "seed {seed}: a view of our own was quarantined");
     journal
 }

@@ -25,8 +25,8 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     test_env.write("page.txt", "");
     test_env.git(&["add", "page.txt"]);
     test_env.git(&["commit", "--quiet", "--message=page"]);
-    test_env.workflow_of(&STEPS);
-    test_env.plan(&PLAN);
+    test_env.workflow_yaml(&STEPS);
+    test_env.script_agent(&PLAN);
     let chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mut trial = Trial { chaos, flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();

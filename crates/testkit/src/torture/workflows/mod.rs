@@ -19,7 +19,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let workflow = RandomWorkflow::new(&mut random);
     let test_env = TestEnv::new(&torture.program);
     workflow.write(&test_env);
-    let reader = ViewReader::start(&test_env.view("trial"));
+    let reader = ViewReader::start(&test_env.view_path("trial"));
     let mut trial =
         Trial { chaos: Chaos::new(&test_env, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();

@@ -33,9 +33,9 @@ const PLAN: [&str; 3] = [
 
 pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
     let test_env = TestEnv::new(&torture.program);
-    test_env.workflow_of(&STEPS);
-    test_env.plan(&PLAN);
-    let reader = ViewReader::start(&test_env.view("trial"));
+    test_env.workflow_yaml(&STEPS);
+    test_env.script_agent(&PLAN);
+    let reader = ViewReader::start(&test_env.view_path("trial"));
     let chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let mut trial =
         Trial { chaos, flags: &["--gate-state-file", "gates.json"], seed, resumes: 0, retries: 0 };
@@ -74,7 +74,7 @@ impl Drop for SetOnDrop<'_> {
 
 /// What the person does: the condition holds when the review is done, and the release is approved.
 fn act_as_person(test_env: &TestEnv) {
-    let Ok(text) = std::fs::read(test_env.view("trial")) else { return };
+    let Ok(text) = std::fs::read(test_env.view_path("trial")) else { return };
     let Ok(view) = serde_json::from_slice::<Value>(&text) else { return };
     if view["steps"]["review"]["status"] == "COMPLETED" {
         create_file(&test_env.repo().join("gates.json"), r#"{"ci": true}"#);

@@ -71,9 +71,9 @@ impl RandomWorkflow {
             format!("id: {}, needs: [{}]{loop_back}", step.id, needs.join(", "))
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
-        test_env.workflow_of(&steps.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.workflow_yaml(&steps.iter().map(String::as_str).collect::<Vec<_>>());
         let plan: Vec<_> = self.steps.iter().map(plan_lines).collect();
-        test_env.plan(&plan.iter().map(String::as_str).collect::<Vec<_>>());
+        test_env.script_agent(&plan.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 

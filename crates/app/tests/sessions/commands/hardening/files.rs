@@ -12,14 +12,14 @@ use crate::sessions::{status, test_env};
 /// Replaces the view of a run while its second step waits. Returns the path that the replacement was moved to.
 fn run_with_replaced_view(test_env: &TestEnv, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let store: Vec<_> =
         store.iter().flat_map(|store| ["--store", store.to_str().expect("our paths are UTF-8")]).collect();
     let running = test_env.run(&store).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
-    fs::remove_file(test_env.view("trial")).expect("the view is there");
-    replace(&test_env.view("trial"));
+    fs::remove_file(test_env.view_path("trial")).expect("the view is there");
+    replace(&test_env.view_path("trial"));
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -45,7 +45,7 @@ fn a_pipe_at_a_views_path_is_moved_away() {
     let test_env = test_env();
     let quarantined = run_with_replaced_view(&test_env, None, make_pipe);
     assert!(quarantined.metadata().unwrap().file_type().is_fifo());
-    assert!(quarantined.starts_with(test_env.store().join("quarantine")), "{}", quarantined.display());
+    assert!(quarantined.starts_with(test_env.store_dir().join("quarantine")), "{}", quarantined.display());
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn report_view(test_env: &TestEnv, step: &str) -> PathBuf {
 fn a_deleted_report_view_is_rewritten_when_the_run_ends() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     let file = report_view(&test_env, "a");
@@ -127,8 +127,8 @@ fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
     test_env.workflow(&["a", "b: a"]);
     // A file where the directory of the reports should be.
     let block = r#"a * do rm -rf .agents/runs/trial/reports; mkdir -p .agents/runs/trial; : >.agents/runs/trial/reports; hand_in COMPLETED "did a""#;
-    test_env.plan(&[block, "b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[block, "b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     fs::remove_file(test_env.repo().join(".agents/runs/trial/reports")).unwrap();
@@ -142,7 +142,7 @@ fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
 fn report_views_are_rewritten_after_an_engine_was_killed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * hang"]);
+    test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     running.kill();
@@ -152,17 +152,17 @@ fn report_views_are_rewritten_after_an_engine_was_killed() {
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert!(file.is_file(), "`stop` leaves the run at rest");
     fs::remove_file(&file).unwrap();
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert!(file.is_file() && report_view(&test_env, "b").is_file());
-    assert!(!test_env.store().join("quarantine").exists(), "nothing was anybody else's");
+    assert!(!test_env.store_dir().join("quarantine").exists(), "nothing was anybody else's");
 }
 
 /// Makes a run whose engine was killed after it had written a view that no commit records.
 fn run_with_killed_engine(behaviours: &[&str], extra_args: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.plan(behaviours);
+    test_env.script_agent(behaviours);
     let running = test_env.run(&[&["--jobs", "2"], extra_args].concat()).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     test_env.agent_log().wait_for_start("b#1.1");
@@ -179,7 +179,10 @@ fn commands_after_a_killed_engine_recognise_its_view() {
         let test_env = run_with_killed_engine(&["* * hang"], &[]);
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        assert!(!test_env.store().join("quarantine").exists(), "{command:?} took our view for a stranger's");
+        assert!(
+            !test_env.store_dir().join("quarantine").exists(),
+            "{command:?} took our view for a stranger's"
+        );
         assert!(!session.stderr.contains("another program changed"), "{}", session.stderr);
         assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
         test_env.expect_no_orphans();
@@ -190,20 +193,20 @@ fn commands_after_a_killed_engine_recognise_its_view() {
 fn a_retry_after_a_killed_engine_recognises_its_view() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.plan(&["a * exit 1", "b * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * exit 1", "b * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2", "--max-attempts", "1", "--on-failure", "continue"]).start();
     test_env.wait_for_view("trial", "a failure", |document| status(document, "a") == "FAILED");
     test_env.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let retried = test_env.callboard(&["retry", "trial", "--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("a#2.1");
     gate.open();
     let session = retried.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(!test_env.store().join("quarantine").exists(), "{}", session.stderr);
+    assert!(!test_env.store_dir().join("quarantine").exists(), "{}", session.stderr);
     assert_eq!(test_env.agent_log().started().iter().filter(|attempt| attempt.starts_with("b#")).count(), 1);
 }
 
@@ -213,7 +216,7 @@ fn a_prompt_is_never_written_in_place() {
     test_env.workflow(&["a", "b: a"]);
     // A process that has the old file open, or linked as here, must not see it change.
     let link = r#"a * do attempt="${REPORT_PATH%/a/*}/b/1.1"; mkdir -p "$attempt"; echo old >"$shared/witness"; ln "$shared/witness" "$attempt/prompt.md"; ln "$shared/witness" "$attempt/context.json"; hand_in COMPLETED "did a""#;
-    test_env.plan(&[link, "b * tell"]);
+    test_env.script_agent(&[link, "b * tell"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert_eq!(fs::read_to_string(test_env.shared_dir().join("witness")).unwrap(), "old\n");
     assert!(fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap().starts_with("You are `coder`"));

@@ -11,7 +11,7 @@ use crate::sessions::{last_error, status, test_env};
 fn env_with_behaviour(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&[behaviour]);
+    test_env.script_agent(&[behaviour]);
     test_env
 }
 
@@ -20,11 +20,11 @@ fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
     let test_env = env_with_behaviour(
         r#"a * do trap 'read -r _ <"$shared/gate"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#,
     );
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
-    test_env.wait_for_note("ready");
+    test_env.wait_for_file("ready");
     let stop = test_env.callboard(&["stop", "trial"]).start();
-    stop.wait_until_it_says("waiting for its engine");
+    stop.wait_for_stderr("waiting for its engine");
     running.kill();
     running.wait();
     gate.open();
@@ -39,7 +39,9 @@ fn stop_does_not_wait_for_a_suspended_shim() {
     let test_env = env_with_behaviour("a * hang");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    ProcessHandle::shim(&test_env.attempt("trial", "a", "1.1")).expect("its shim lives").signal(Signal::STOP);
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1"))
+        .expect("its shim lives")
+        .signal(Signal::STOP);
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
@@ -56,7 +58,11 @@ fn an_agent_that_suspended_itself_can_be_stopped() {
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
-    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1"], "it was asked, not just killed");
+    assert_eq!(
+        test_env.agent_log().starts_and_ends(),
+        ["begin a#1.1", "end a#1.1"],
+        "it was asked, not just killed"
+    );
     test_env.expect_no_orphans();
 }
 
@@ -69,17 +75,17 @@ fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
     let test_env = env_with_behaviour(DELETES_ITS_DIRECTORY);
     let running = test_env.run(&[]).start();
     let first = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
-    test_env.wait_for_note("gone a#1.1");
+    test_env.wait_for_file("gone a#1.1");
     running.kill();
     running.wait();
     let resumed = test_env.callboard(&["resume"]).start();
     // The same attempt again, or the next one: neither starts before the first has ended.
-    testkit::until(&test_env.shared_dir(), "a second begin", || {
+    testkit::wait_until(&test_env.shared_dir(), "a second begin", || {
         (test_env.agent_log().started().len() == 2).then_some(())
     });
     assert!(first.has_ended(), "two at once: {:?}", test_env.agent_log().started());
     let second = test_env.agent_log().started()[1].clone();
-    test_env.wait_for_note(&format!("gone {second}"));
+    test_env.wait_for_file(&format!("gone {second}"));
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(resumed.wait().code, 130);
@@ -91,7 +97,7 @@ fn stop_without_an_engine_ends_an_agent_whose_directory_is_gone() {
     let test_env = env_with_behaviour(DELETES_ITS_DIRECTORY);
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
-    test_env.wait_for_note("gone a#1.1");
+    test_env.wait_for_file("gone a#1.1");
     running.kill();
     running.wait();
     let stopped = test_env.callboard(&["stop", "trial"]).run();
@@ -109,17 +115,17 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     let forge = format!(
         r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$shared/forged"; read -r _ <"$shared/gate"; hand_in COMPLETED "did a""#
     );
-    test_env.plan(&[&forge, "other * wait other-gate"]);
-    let (mut gate, mut other_gate) = (test_env.gate("gate"), test_env.gate("other-gate"));
+    test_env.script_agent(&[&forge, "other * wait other-gate"]);
+    let (mut gate, mut other_gate) = (test_env.barrier("gate"), test_env.barrier("other-gate"));
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("other#1.1");
-    test_env.wait_for_note("forged");
+    test_env.wait_for_file("forged");
     running.kill();
     running.wait();
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
     // The engine has looked at the forged record before the other step ends.
     other_gate.open();
-    resumed.wait_until_it_says("other#1.1 finished");
+    resumed.wait_for_stderr("other#1.1 finished");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -134,17 +140,17 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
 #[test]
 fn adopting_and_stopping_need_no_adapter() {
     let test_env = test_env();
-    test_env.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", test_env.agent()));
+    test_env.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", test_env.agent_path()));
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
     fs::remove_file(test_env.repo().join("callboard.toml")).unwrap();
     let resumed = test_env.callboard(&["resume"]).start();
-    resumed.wait_until_it_says("a#1.1 is still running: adopted");
+    resumed.wait_for_stderr("a#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 2, "the next step has no adapter: {}", session.transcript());
@@ -165,9 +171,9 @@ fn adopting_and_stopping_need_no_adapter() {
 #[test]
 fn a_run_whose_adapter_was_removed_can_be_stopped() {
     let test_env = test_env();
-    test_env.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", test_env.agent()));
+    test_env.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", test_env.agent_path()));
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -188,7 +194,7 @@ fn an_inherited_sigchld_ignore_changes_nothing() {
         return;
     }
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a 1 exit 1"]);
+    test_env.script_agent(&["a 1 exit 1"]);
     let session = test_env.run(&[]).in_shell(&format!(r#"exec {ignoring} "$@""#)).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "b#1.1"]);
@@ -204,11 +210,11 @@ const SUCCEEDED_BEFORE_STOP: &str = "run `trial` succeeded before it could be st
 fn stop_says_that_the_run_has_succeeded_meanwhile() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[REPORTS_ON_TERM]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[REPORTS_ON_TERM]);
+    let mut gate = test_env.barrier("gate");
     gate.open();
     let running = test_env.run(&[]).start();
-    test_env.wait_for_note("ready");
+    test_env.wait_for_file("ready");
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert!(stopped.stderr.contains(SUCCEEDED_BEFORE_STOP), "{}", stopped.stderr);
@@ -221,12 +227,12 @@ fn stop_says_that_the_run_has_succeeded_meanwhile() {
 fn stop_is_not_refused_when_the_engine_exits_before_the_success_is_read() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[REPORTS_ON_TERM]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[REPORTS_ON_TERM]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
-    test_env.wait_for_note("ready");
+    test_env.wait_for_file("ready");
     let stop = test_env.callboard(&["stop", "trial"]).start();
-    stop.wait_until_it_says("waiting for its engine");
+    stop.wait_for_stderr("waiting for its engine");
     stop.signal(Signal::STOP);
     gate.open();
     assert_eq!(running.wait().code, 0);
@@ -242,7 +248,7 @@ fn a_detached_run_may_end_at_once() {
     test_env.workflow(&["a"]);
     let session = test_env.run(&["--detach"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    test_env.wait_for_engine("trial");
+    test_env.wait_for_engine_exit("trial");
     let session = test_env.callboard(&["resume", "trial", "--detach"]).run();
     assert_eq!(session.code, 3, "{}", session.transcript());
     assert!(session.stderr.contains("exited at start"), "{}", session.stderr);
@@ -252,7 +258,7 @@ fn a_detached_run_may_end_at_once() {
 fn an_agent_that_replaces_its_log_by_a_pipe_does_not_hang_the_engine() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"a * do log="${REPORT_PATH%/*}/stderr.log"; rm "$log"; mkfifo "$log"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
     ]);
     let session = test_env.run(&["--max-attempts", "1"]).run();

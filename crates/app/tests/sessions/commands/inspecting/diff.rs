@@ -49,12 +49,12 @@ fn shown_at(test_env: &testkit::TestEnv, revision: &str) -> Value {
 #[test]
 fn the_patch_leads_from_one_revision_to_the_other() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: review, needs: [code], loop_back_to: code",
         "id: docs, needs: [review]",
     ]);
-    test_env.plan(&["review * gate-failure 1", "docs 1 exit 3"]);
+    test_env.script_agent(&["review * gate-failure 1", "docs 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let newest = test_env.journal("trial").len().to_string();
     for (from, to) in [("1", newest.as_str()), (newest.as_str(), "1"), ("4", "5"), ("3", "7"), ("7", "3")] {
@@ -73,7 +73,7 @@ fn the_patch_leads_from_one_revision_to_the_other() {
 fn a_pause_is_a_difference_although_the_document_does_not_change() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);

@@ -9,7 +9,7 @@ use crate::sessions::test_env;
 fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 exit 3"]);
+    test_env.script_agent(&["a 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(log.code, 0, "{}", log.stderr);
@@ -96,7 +96,7 @@ fn log_full_shows_prompt_report_and_decision_of_each_attempt() {
 fn log_full_json_has_prompt_and_report_of_each_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * submit", "b 1 garbage", "b 2 markers"]);
+    test_env.script_agent(&["a * submit", "b 1 garbage", "b 2 markers"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let entries = test_env.callboard(&["log", "trial", "--full", "--json"]).run().events();
     let attempts: Vec<_> =
@@ -115,13 +115,13 @@ fn log_full_json_has_prompt_and_report_of_each_attempt() {
 fn missing_and_damaged_files_are_named() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["c * exit 3"]);
+    test_env.script_agent(&["c * exit 3"]);
     assert_eq!(test_env.run(&["--max-attempts", "1"]).run().code, 1);
-    std::fs::write(test_env.attempt("trial", "a", "1.1").join("report.json"), "{ torn").unwrap();
-    std::fs::remove_file(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
-    std::fs::create_dir(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap();
-    std::fs::remove_dir_all(test_env.attempt("trial", "b", "1.1")).unwrap();
-    std::fs::remove_dir_all(test_env.attempt("trial", "c", "1.1")).unwrap();
+    std::fs::write(test_env.attempt_dir("trial", "a", "1.1").join("report.json"), "{ torn").unwrap();
+    std::fs::remove_file(test_env.attempt_dir("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::create_dir(test_env.attempt_dir("trial", "a", "1.1").join("prompt.md")).unwrap();
+    std::fs::remove_dir_all(test_env.attempt_dir("trial", "b", "1.1")).unwrap();
+    std::fs::remove_dir_all(test_env.attempt_dir("trial", "c", "1.1")).unwrap();
     let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert_eq!(log.code, 0, "{}", log.stderr);
     for expected in [
@@ -140,10 +140,10 @@ fn missing_and_damaged_files_are_named() {
 fn a_running_attempt_is_shown_at_the_end() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
-    running.wait_until_it_says("a#1.1 started");
+    running.wait_for_stderr("a#1.1 started");
     test_env.agent_log().wait_for_start("a#1.1");
     let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert!(log.stdout.contains("a#1.1 is still running"), "{}", log.stdout);
@@ -155,7 +155,7 @@ fn a_running_attempt_is_shown_at_the_end() {
 fn log_can_be_limited_to_a_step_or_the_last_entries() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b 1 exit 3"]);
+    test_env.script_agent(&["b 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     let revisions = |filters: &[&str]| {
         let log = test_env.callboard(&[&["log", "trial", "--json"], filters].concat()).run();
@@ -183,12 +183,12 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
 fn log_follow_ends_with_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let following = test_env.callboard(&["log", "trial", "--json", "--follow"]).start();
-    following.wait_until_it_shows("\"revision\":2");
+    following.wait_for_stdout("\"revision\":2");
     gate.open();
     assert_eq!(running.wait().code, 0);
     let followed = following.wait();

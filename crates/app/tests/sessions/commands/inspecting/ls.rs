@@ -13,7 +13,7 @@ fn three_runs() -> TestEnv {
         "two.yaml",
         "name: Nightly\nsteps: [{id: a, agent: coder, prompt: task.md}, {id: b, agent: coder, prompt: task.md}]\n",
     );
-    let agent = test_env.agent();
+    let agent = test_env.agent_path();
     let run = |workflow, run| {
         test_env.callboard(&[
             "run",
@@ -27,11 +27,11 @@ fn three_runs() -> TestEnv {
         ])
     };
     assert_eq!(run("one.yaml", "good").run().code, 0);
-    test_env.plan(&["b * exit 3"]);
+    test_env.script_agent(&["b * exit 3"]);
     assert_eq!(run("two.yaml", "bad").run().code, 1);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let cut = run("two.yaml", "cut").start();
-    cut.wait_until_it_says("a#1.1 started");
+    cut.wait_for_stderr("a#1.1 started");
     cut.interrupt();
     assert_eq!(cut.wait().code, 130);
     test_env

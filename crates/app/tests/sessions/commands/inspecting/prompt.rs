@@ -10,8 +10,8 @@ use crate::sessions::test_env;
 fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
@@ -21,14 +21,14 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     note: the prompt lacks the results of steps that have not succeeded yet: `a`
     ");
     gate.open();
-    running.wait_until_it_says("a#1.1 finished");
+    running.wait_for_stderr("a#1.1 finished");
     let prompt = test_env.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(prompt.stderr, @"note: `b` has no attempt yet; this is the prompt it would get now");
     let context = test_env.callboard(&["prompt", "trial", "b", "--context"]).run();
     assert_eq!(context.json()["upstream"][0]["step"], "a");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    let dir = test_env.attempt("trial", "b", "1.1");
+    let dir = test_env.attempt_dir("trial", "b", "1.1");
     assert_eq!(fs::read_to_string(dir.join("prompt.md")).unwrap(), prompt.stdout);
     assert_eq!(fs::read_to_string(dir.join("context.json")).unwrap(), context.stdout);
     assert!(early.stdout != prompt.stdout, "what `a` handed over was not there yet");
@@ -38,20 +38,20 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
 fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 wait-and-fail gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a 1 wait-and-fail gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 failed");
+    running.wait_for_stderr("a#1.1 failed");
     let next = test_env.callboard(&["prompt", "trial", "a", "--next"]).run();
     assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed:\n"), "{}", next.stdout);
     let newest = test_env.callboard(&["prompt", "trial", "a"]).run();
     assert!(!newest.stdout.contains("This is attempt"), "{}", newest.stdout);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    let given = fs::read_to_string(test_env.attempt("trial", "a", "1.2").join("prompt.md")).unwrap();
+    let given = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.2").join("prompt.md")).unwrap();
     assert_eq!(given, next.stdout);
 }
 
@@ -59,7 +59,7 @@ fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
 fn any_attempt_can_be_named() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a 1 exit 3", "b * exit 3"]);
+    test_env.script_agent(&["a 1 exit 3", "b * exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     let prompt = |number: &str| {
         let shown = test_env.callboard(&["prompt", "trial", "a", "--attempt", number]).run();
@@ -68,11 +68,11 @@ fn any_attempt_can_be_named() {
     };
     assert_eq!(
         prompt("1.1"),
-        fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("prompt.md")).unwrap()
+        fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("prompt.md")).unwrap()
     );
     assert_eq!(
         prompt("a#1.2"),
-        fs::read_to_string(test_env.attempt("trial", "a", "1.2").join("prompt.md")).unwrap()
+        fs::read_to_string(test_env.attempt_dir("trial", "a", "1.2").join("prompt.md")).unwrap()
     );
     assert_snapshot!(test_env.callboard(&["prompt", "trial", "a", "--attempt", "2.1"]).run().transcript(), @"
     $ callboard prompt trial a --attempt 2.1
@@ -89,7 +89,7 @@ fn any_attempt_can_be_named() {
     hint: run `callboard show trial` to list its steps
     [exit 2]
     ");
-    fs::remove_dir_all(test_env.attempt("trial", "a", "1.2")).unwrap();
+    fs::remove_dir_all(test_env.attempt_dir("trial", "a", "1.2")).unwrap();
     assert_snapshot!(test_env.callboard(&["prompt", "trial", "a"]).run().transcript(), @"
     $ callboard prompt trial a
     error: cannot read `[STORE]/attempts/trial/a/1.2/prompt.md` of attempt `a#1.2`: the directory of the attempt is gone

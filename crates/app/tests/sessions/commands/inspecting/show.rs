@@ -9,8 +9,8 @@ use crate::sessions::test_env;
 fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     let test_env = test_env();
     test_env.workflow(&["bad", "long", "other", "last: long other"]);
-    test_env.plan(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
-    let _never_opened = test_env.gate("gate");
+    test_env.script_agent(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
+    let _never_opened = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
     test_env.agent_log().wait_for_start("long#1.1");
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
@@ -37,7 +37,7 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     assert_eq!(shown["last_error"]["attempt"], "bad#1.1");
     assert_eq!(
         shown["last_error"]["log"],
-        test_env.attempt("trial", "bad", "1.1").join("stderr.log").to_str().unwrap()
+        test_env.attempt_dir("trial", "bad", "1.1").join("stderr.log").to_str().unwrap()
     );
     running.interrupt();
     assert_eq!(running.wait().code, 130);
@@ -60,8 +60,8 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
 fn a_run_without_an_engine_shows_how_to_resume_it() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "1"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -77,8 +77,8 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     [exit 0]
     ");
     gate.open();
-    let dir = test_env.attempt("trial", "a", "1.1");
-    testkit::until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
+    let dir = test_env.attempt_dir("trial", "a", "1.1");
+    testkit::wait_until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(shown["engine"], json!({ "status": "missing" }));
     assert_eq!(shown["steps"]["a"]["status"], "ended", "the agent has ended and no engine has recorded it");
@@ -95,13 +95,13 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
 fn a_paused_run_shows_who_paused_it_when_and_why() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
     gate.open();
-    running.wait_until_it_says("a#1.1 finished");
+    running.wait_for_stderr("a#1.1 finished");
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  paused  1/2 steps  revision 4
@@ -114,21 +114,21 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
     ");
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!(
-        (&shown["halted_by"]["by"]["name"], &shown["halted_by"]["reason"]),
+        (&shown["stopped_by"]["by"]["name"], &shown["stopped_by"]["reason"]),
         (&json!("tester"), &json!("lunch"))
     );
     assert_eq!(shown["steps"]["b"]["status"], "held");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
-    assert_eq!(shown["halted_by"], Value::Null);
+    assert_eq!(shown["stopped_by"], Value::Null);
 }
 
 #[test]
 fn a_gate_shows_its_used_iterations() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    test_env.plan(&["review * gate-failure 9"]);
+    test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.script_agent(&["review * gate-failure 9"]);
     assert_eq!(test_env.run(&["--max-iterations", "3"]).run().code, 1);
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
@@ -155,7 +155,7 @@ fn a_gate_shows_its_used_iterations() {
 fn every_revision_can_be_shown_as_it_was() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b 1 exit 3"]);
+    test_env.script_agent(&["b 1 exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     for entry in test_env.journal("trial") {
         let revision = entry["revision"].to_string();
@@ -208,9 +208,9 @@ fn an_unknown_revision_is_an_error_with_the_valid_range() {
 fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * exit 3"]);
+    test_env.script_agent(&["a * exit 3"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
-    std::fs::remove_dir_all(test_env.store().join("attempts")).unwrap();
+    std::fs::remove_dir_all(test_env.store_dir().join("attempts")).unwrap();
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
     trial trial  failed  0/1 steps  revision 5
@@ -227,8 +227,8 @@ fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
 fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
@@ -246,7 +246,7 @@ fn a_suspended_engine_is_shown_with_how_to_continue_it() {
 fn an_agent_that_is_gone_is_not_shown_as_running() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 hang"]);
+    test_env.script_agent(&["a 1 hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -254,13 +254,13 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
     let step_status =
         || test_env.callboard(&["show", "trial", "--json"]).run().json()["steps"]["a"]["status"].clone();
     assert_eq!(step_status(), "running");
-    let claim = std::fs::read_to_string(test_env.attempt("trial", "a", "1.1").join("claim")).unwrap();
+    let claim = std::fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_str(&claim).unwrap();
     let shim = testkit::ProcessHandle::of(i32::try_from(claim["pid"].as_i64().unwrap()).unwrap()).unwrap();
     shim.kill();
     shim.wait();
     assert_eq!(step_status(), "ended");
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
 }
 
@@ -268,8 +268,8 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
 fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succeeded_since() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["a 1 exit 3", "b * wait gate"]);
-    let _never_opened = test_env.gate("gate");
+    test_env.script_agent(&["a 1 exit 3", "b * wait gate"]);
+    let _never_opened = test_env.barrier("gate");
     let running = test_env.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
     test_env.agent_log().wait_for_start("b#1.1");
     let skip = ["skip", "trial", "c", "--reason", "written by hand"];

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
-use protocol::run::{Change, Ending, Exit, Fact};
+use protocol::run::{Change, Ending, Fact, TurnEffect};
 use protocol::steps::{Change as StepsChange, Definition, Steps, Verdict};
-use protocol::{AttemptId, AttemptNo, KindOf, RunId, Stamp, StepId, StepKind, Turn};
+use protocol::{AttemptId, AttemptNo, KindOf, RunId, StepId, StepKind, Timestamp, Turn};
 use runner::Clock;
 use store::{AnyStore, EngineLock};
 use testkit::{TestEnv, harness};
 
 use crate::sessions::test_env;
 
-fn minutes_ago(minutes: u32) -> Stamp {
-    Stamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))
+fn minutes_ago(minutes: u32) -> Timestamp {
+    Timestamp::from_micros(Clock::system().now().as_micros() - 60_000_000 * i64::from(minutes))
 }
 
 /// Writes a run of one step. Its only attempt started `started_min_ago` minutes ago; it ended after `took_min` minutes,
@@ -60,7 +60,7 @@ async fn write_run(
         };
         let input = Input::Fact { fact, evidence: Some(Arc::new(evidence)) };
         let ended = vec![
-            Change::Ended { attempt, exit: Exit::Reported, kind: StepKind::Agent },
+            Change::Ended { attempt, exit: TurnEffect::Reported, kind: StepKind::Agent },
             Change::Protocol { transition: serde_json::to_value(StepsChange::Done(step))? },
         ];
         harness::append(
@@ -77,7 +77,7 @@ async fn write_run(
 /// `running_min` minutes. Returns the engine lock of `now`, so that the run is not shown as interrupted.
 fn write_runs(test_env: &TestEnv, finished_min: &[u32], running_min: u32) -> anyhow::Result<EngineLock> {
     let store = test_env.open_store();
-    harness::wait(async {
+    harness::block_on(async {
         for (number, took_min) in finished_min.iter().enumerate() {
             write_run(&store, test_env, &format!("earlier-{number}"), 600, Some(*took_min)).await?;
         }
@@ -117,7 +117,7 @@ fn a_running_agent_is_shown_with_its_last_output_and_its_silence() {
     let shown = test_env.callboard(&["show", "now"]).run().stdout;
     assert!(shown.contains("running build  for 11 min 0") && shown.contains("  no output yet\n"), "{shown}");
 
-    let dir = test_env.attempt("now", "build", "1.1");
+    let dir = test_env.attempt_dir("now", "build", "1.1");
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join("stderr.log"), "warming up\n").unwrap();
     fs::write(dir.join("stdout.log"), "first\nasking \u{1b}[31mthe model\n\n").unwrap();

@@ -8,14 +8,14 @@ use crate::sessions::test_env;
 fn a_run_can_be_watched_from_another_terminal() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate", "b 1 exit 3"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate", "b 1 exit 3"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
     let events = test_env.callboard(&["watch", "tri", "--json"]).start();
-    watching.wait_until_it_says("a#1.1 running");
-    events.wait_until_it_shows("running");
+    watching.wait_for_stderr("a#1.1 running");
+    events.wait_for_stdout("running");
     gate.open();
     assert_eq!(running.wait().code, 0);
     assert_snapshot!(watching.wait().transcript(), @"
@@ -58,21 +58,21 @@ fn a_run_can_be_watched_from_another_terminal() {
 fn a_watcher_sees_engines_come_and_go() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let first = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch", "trial"]).start();
-    watching.wait_until_it_says(&format!("its engine is process {}", first.pid()));
+    watching.wait_for_stderr(&format!("its engine is process {}", first.pid()));
     first.kill();
     first.wait();
-    watching.wait_until_it_says("has exited; run `callboard resume trial` to continue");
+    watching.wait_for_stderr("has exited; run `callboard resume trial` to continue");
     // A later watcher sees it as well.
     let late = test_env.callboard(&["watch", "trial"]).start();
-    late.wait_until_it_says("it has no engine; run `callboard resume trial` to continue");
+    late.wait_for_stderr("it has no engine; run `callboard resume trial` to continue");
     let second = test_env.callboard(&["resume", "trial"]).start();
-    watching.wait_until_it_says(&format!("its engine is process {}", second.pid()));
-    late.wait_until_it_says(&format!("its engine is process {}", second.pid()));
+    watching.wait_for_stderr(&format!("its engine is process {}", second.pid()));
+    late.wait_for_stderr(&format!("its engine is process {}", second.pid()));
     gate.open();
     assert_eq!(second.wait().code, 0);
     let watched = watching.wait();
@@ -85,12 +85,12 @@ fn a_watcher_sees_engines_come_and_go() {
 fn watch_exits_with_the_runs_exit_code() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 wait-and-fail gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a 1 wait-and-fail gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--max-attempts", "1"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 running");
+    watching.wait_for_stderr("a#1.1 running");
     gate.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
@@ -111,11 +111,11 @@ fn watch_exits_with_the_runs_exit_code() {
     hint: run `callboard run WORKFLOW` to start one, or `callboard ls` to list all runs
     [exit 2]
     ");
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let again = test_env.callboard(&["retry", "trial"]).start();
     test_env.agent_log().wait_for_start("a#2.1");
     let watching = test_env.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#2.1 running");
+    watching.wait_for_stderr("a#2.1 running");
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
     assert_eq!(again.wait().code, 130);
     let watched = watching.wait();
@@ -127,12 +127,12 @@ fn watch_exits_with_the_runs_exit_code() {
 fn ctrl_c_leaves_the_watch_and_not_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 running");
+    watching.wait_for_stderr("a#1.1 running");
     watching.interrupt();
     assert_eq!(watching.wait().code, 130);
     gate.open();
@@ -144,15 +144,15 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
 fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     let agent = testkit::ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1"));
     running.kill();
     running.wait();
     let watching = test_env.callboard(&["watch"]).start();
-    watching.wait_until_it_says("a#1.1 running");
-    std::fs::remove_dir_all(test_env.store()).unwrap();
+    watching.wait_for_stderr("a#1.1 running");
+    std::fs::remove_dir_all(test_env.store_dir()).unwrap();
     let watched = watching.wait();
     assert_eq!(watched.code, 5, "{}", watched.transcript());
     assert!(watched.stderr.contains("was removed or replaced while it was in use"), "{}", watched.stderr);
@@ -164,8 +164,8 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
 fn on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let Some(watch) = test_env.callboard(&["watch"]).on_terminal() else {
@@ -173,7 +173,7 @@ fn on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
         return;
     };
     let watching = watch.start();
-    watching.wait_until_it_shows("a at work");
+    watching.wait_for_stdout("a at work");
     gate.open();
     assert_eq!(running.wait().code, 0);
     let watched = watching.wait();

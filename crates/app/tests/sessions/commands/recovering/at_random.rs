@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protocol::RunId;
 use store::Store as _;
-use testkit::harness::wait;
+use testkit::harness::block_on;
 
 use super::{PAGE, entries, env_with_four_runs, open_store};
 
@@ -18,16 +18,16 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
         let run = format!("more-{number}");
         assert_eq!(test_env.run_named(&run).run().code, 0);
     }
-    let intact_store = test_env.store();
+    let intact_store = test_env.store_dir();
     let runs: Vec<RunId> =
-        wait(open_store(&intact_store).runs()).unwrap().into_iter().map(|row| row.run).collect();
+        block_on(open_store(&intact_store).runs()).unwrap().into_iter().map(|row| row.run).collect();
     let entries_by_run: Vec<(RunId, Vec<String>)> =
         runs.into_iter().map(|run| (run.clone(), entries(&intact_store, run.as_str()))).collect();
     let original = fs::read(intact_store.join("callboard.db")).unwrap();
     let definition = |entries: &[String]| {
         let first: serde_json::Value = serde_json::from_str(&entries[0]).unwrap();
         let digest = first["input"]["opened"]["definition"].as_str().unwrap().parse().unwrap();
-        wait(open_store(&intact_store).blob(&digest)).unwrap().unwrap()
+        block_on(open_store(&intact_store).blob(&digest)).unwrap().unwrap()
     };
     // For each run: where its entries and its definition are in the database file. Each of them lies on one page.
     let ranges: Vec<Vec<_>> = entries_by_run

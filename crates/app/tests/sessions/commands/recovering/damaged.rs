@@ -20,8 +20,8 @@ fn overwrite_randomly(path: &Path, at: usize, length: usize) {
 
 /// Makes one entry unreadable, as a changed byte on the disk would.
 fn damage_entry(test_env: &TestEnv, run: &str, revision: u64) {
-    let path = test_env.store().join("callboard.db");
-    let entries = entries(&test_env.store(), run);
+    let path = test_env.store_dir().join("callboard.db");
+    let entries = entries(&test_env.store_dir(), run);
     let body = &entries[usize::try_from(revision).unwrap() - 1];
     let mut bytes = fs::read(&path).unwrap();
     // All copies are changed: pages that are free now may have an older one.
@@ -41,7 +41,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
 #[test]
 fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     let test_env = env_with_four_runs();
-    let database = test_env.store().join("callboard.db");
+    let database = test_env.store_dir().join("callboard.db");
     overwrite_randomly(&database, 0, PAGE);
     let damaged = fs::read(&database).unwrap();
     let refused = test_env.callboard(&["ls"]).run();
@@ -50,7 +50,7 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
 
     let dry_run = test_env.callboard(&["recover", "--dry-run"]).run();
     assert_eq!(dry_run.code, 0, "{}", dry_run.transcript());
-    assert!(fs::read(&database).unwrap() == damaged && !test_env.store().join("saved").exists());
+    assert!(fs::read(&database).unwrap() == damaged && !test_env.store_dir().join("saved").exists());
     assert_snapshot!(dry_run.transcript(), @"
     $ callboard recover --dry-run
     note: nothing was changed; run `callboard recover` to repair the store; it makes a backup first
@@ -86,7 +86,7 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     damage_entry(&test_env, "two", 4);
     let recovered = test_env.callboard(&["recover"]).run();
     let backup_name =
-        fs::read_dir(test_env.store().join("saved")).unwrap().next().unwrap().unwrap().file_name();
+        fs::read_dir(test_env.store_dir().join("saved")).unwrap().next().unwrap().unwrap().file_name();
     let transcript = recovered.transcript().replace(backup_name.to_str().unwrap(), "[WHEN]");
     assert_snapshot!(transcript, @"
     $ callboard recover
@@ -144,7 +144,7 @@ fn rewrite_entry(
 #[test]
 fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back() {
     let test_env = env_with_four_runs();
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     rewrite_entry(&database, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
     drop(database);
     let recovered = test_env.callboard(&["recover"]).run();
@@ -158,7 +158,7 @@ fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back
 #[test]
 fn embedded_a_run_with_entries_of_a_newer_program_is_not_cut() {
     let test_env = env_with_four_runs();
-    let path = test_env.store().join("callboard.db");
+    let path = test_env.store_dir().join("callboard.db");
     let database = rusqlite::Connection::open(&path).unwrap();
     rewrite_entry(&database, "one", 3, |body| {
         let mut entry: serde_json::Value = serde_json::from_str(body).unwrap();
@@ -181,8 +181,10 @@ fn embedded_a_second_recovery_makes_its_own_backup() {
         damage_entry(&test_env, run, 5);
         assert_eq!(test_env.callboard(&["recover"]).run().code, 1);
     }
-    let backups: Vec<_> =
-        fs::read_dir(test_env.store().join("saved")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let backups: Vec<_> = fs::read_dir(test_env.store_dir().join("saved"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(backups.len(), 2, "{backups:?}");
     let copies: Vec<_> =
         backups.iter().map(|backup| fs::read(backup.join("callboard.db")).unwrap()).collect();
@@ -197,12 +199,12 @@ fn embedded_a_second_recovery_makes_its_own_backup() {
 fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * hang"]);
+    test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     running.kill();
     running.wait();
-    let wal = test_env.store().join("callboard.db-wal");
+    let wal = test_env.store_dir().join("callboard.db-wal");
     let frames = (fs::metadata(&wal).unwrap().len() as usize - 32) / (24 + PAGE);
     assert!(frames > 8, "the log has {frames} frames");
     overwrite_randomly(&wal, 32 + 2 * (24 + PAGE) + 100, 50);
@@ -217,7 +219,7 @@ fn embedded_commits_after_a_damaged_wal_frame_come_back() {
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "b#1.2"]);
     test_env.expect_no_orphans();

@@ -9,15 +9,15 @@ use crate::sessions::test_env;
 fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.plan(&["b * hang"]);
+    test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let before = test_env.document("trial");
-    fs::remove_dir_all(test_env.store()).unwrap();
-    test_env.plan(&[]);
-    let view = test_env.view("trial");
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
+    test_env.script_agent(&[]);
+    let view = test_env.view_path("trial");
     let rebuilt = recover_from_view(&test_env, &view).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let after = test_env.document("trial");
@@ -40,15 +40,15 @@ fn embedded_a_run_whose_store_is_gone_is_rebuilt_from_its_view() {
 fn embedded_a_rebuilt_run_continues_the_branch_of_its_finished_steps() {
     let test_env = test_env();
     test_env.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
-    test_env.workflow_of(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
-    test_env.plan(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
+    test_env.workflow_yaml(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
+    test_env.script_agent(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    fs::remove_dir_all(test_env.store()).unwrap();
-    test_env.plan(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
-    let rebuilt = recover_from_view(&test_env, &test_env.view("trial")).run();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
+    test_env.script_agent(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
+    let rebuilt = recover_from_view(&test_env, &test_env.view_path("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -60,8 +60,8 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let good = fs::read_to_string(test_env.view("trial")).unwrap();
-    fs::remove_file(test_env.store().join("callboard.db")).unwrap();
+    let good = fs::read_to_string(test_env.view_path("trial")).unwrap();
+    fs::remove_file(test_env.store_dir().join("callboard.db")).unwrap();
     let copy = test_env.shared_dir().join("view.json");
     let refused = |text: &str, steps: &[&str]| {
         fs::write(&copy, text).unwrap();
@@ -78,7 +78,7 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     assert!(refused(&good, &["z"]).contains("it has no step `z`"));
     // A run that succeeded in the view has succeeded in the store.
     test_env.workflow(&["a"]);
-    let session = recover_from_view(&test_env, &test_env.view("trial")).run();
+    let session = recover_from_view(&test_env, &test_env.view_path("trial")).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stdout.contains("succeeded"), "{}", session.stdout);
 }
@@ -101,12 +101,12 @@ fn a_view_with_an_absurd_count_is_refused() {
 #[test]
 fn embedded_a_rebuilt_journal_names_only_known_gates() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    test_env.plan(&["review * gate-failure 1"]);
+    test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.script_agent(&["review * gate-failure 1"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
     assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 1);
-    fs::remove_dir_all(test_env.store()).unwrap();
-    let rebuilt = recover_from_view(&test_env, &test_env.view("trial")).run();
+    fs::remove_dir_all(test_env.store_dir()).unwrap();
+    let rebuilt = recover_from_view(&test_env, &test_env.view_path("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let log = test_env.callboard(&["log", "trial"]).run().stdout;
     assert!(log.contains("rebuilt from its view") && !log.contains("because of"), "{log}");

@@ -58,7 +58,7 @@ impl IssueEnv {
     }
 
     fn learnings(&self) -> Value {
-        let text = fs::read_to_string(self.test_env.store().join("learnings.json")).unwrap();
+        let text = fs::read_to_string(self.test_env.store_dir().join("learnings.json")).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 

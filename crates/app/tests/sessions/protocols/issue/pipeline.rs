@@ -50,7 +50,8 @@ fn a_bug_is_fixed_on_the_second_attempt() {
         !document["commit"]["issue_closed"].as_bool().unwrap() && issue.tracker_files("closed-").is_empty()
     );
     let prompt =
-        std::fs::read_to_string(issue.test_env.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt_dir("trial", "writer", "2.1").join("prompt.md"))
+            .unwrap();
     assert!(prompt.contains("light light.test differ"), "the writer sees why it was sent back: {prompt}");
     // A second run finds the branch.
     let again = issue
@@ -127,7 +128,8 @@ fn a_blocked_run_waits_and_continues_after_an_answer() {
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(!resumed.stdout.contains("pending"), "triage is not asked again: {}", resumed.transcript());
     let prompt =
-        std::fs::read_to_string(issue.test_env.attempt("trial", "analyst", "1.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt_dir("trial", "analyst", "1.1").join("prompt.md"))
+            .unwrap();
     assert!(prompt.contains("only the light"), "{prompt}");
     assert_eq!(issue.document()["pipeline"]["status"], "completed");
 }
@@ -154,7 +156,8 @@ fn questions_and_escalations_of_an_attempt_are_answered_and_the_step_resumes() {
     assert_eq!(document["communication"]["escalations"][0]["resolution"], "go ahead");
     assert_eq!(document["pipeline"]["attempt"], 2, "asking costs no attempt, the red build does");
     let prompt =
-        std::fs::read_to_string(issue.test_env.attempt("trial", "writer", "2.1").join("prompt.md")).unwrap();
+        std::fs::read_to_string(issue.test_env.attempt_dir("trial", "writer", "2.1").join("prompt.md"))
+            .unwrap();
     assert!(prompt.contains("It is the file light.") && prompt.contains("go ahead"), "{prompt}");
 }
 
@@ -173,7 +176,7 @@ fn an_escalation_that_needs_no_person_is_decided_by_another_agent() {
     assert_eq!((&escalation["resolved"], &escalation["resolved_by"]), (&true.into(), &"analyst".into()));
     assert_eq!(escalation["resolution"], "The test wins.");
     let prompt = |step: &str, attempt: &str| {
-        std::fs::read_to_string(issue.test_env.attempt("trial", step, attempt).join("prompt.md")).unwrap()
+        std::fs::read_to_string(issue.test_env.attempt_dir("trial", step, attempt).join("prompt.md")).unwrap()
     };
     assert!(prompt("analyst.answer", "1.1").contains("The rules contradict each other"));
     assert!(prompt("writer", "2.1").contains("The test wins."));
@@ -291,8 +294,8 @@ fn of_two_concurrent_starts_one_gets_the_branch() {
     );
     // The store is created first, so that both commands wait for the lease lock and for nothing else.
     assert_eq!(issue.test_env.callboard(&["ls"]).run().code, 0);
-    std::fs::create_dir_all(issue.test_env.store()).unwrap();
-    let path = issue.test_env.store().join("leases.lock");
+    std::fs::create_dir_all(issue.test_env.store_dir()).unwrap();
+    let path = issue.test_env.store_dir().join("leases.lock");
     let lock = std::fs::File::create(&path).unwrap();
     lock.lock().unwrap();
     let file = issue.shared_path("tracker/issue.json").display().to_string();
@@ -359,7 +362,7 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
         (&false.into(), &false.into())
     );
     assert_eq!(issue.tracker_files("").len(), 1, "only the issue is there");
-    assert!(!issue.test_env.store().join("learnings.json").exists());
+    assert!(!issue.test_env.store_dir().join("learnings.json").exists());
 }
 
 #[test]

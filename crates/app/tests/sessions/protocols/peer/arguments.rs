@@ -74,7 +74,7 @@ fn an_invalid_cycle_is_refused_before_anything_is_written() {
     error: invalid value 'soon' for '--timeout <TIME>': `soon` is not a length of time; write seconds, or `90s`, `10m`, `2h`, `1h30m`
     For more information, try '--help'.
     ");
-    assert!(!test_env.store().exists());
+    assert!(!test_env.store_dir().exists());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn every_phase_needs_an_adapter() {
         (&failed.events()[0]["event"], &failed.events()[0]["code"]),
         (&json!("failed"), &json!("E007"))
     );
-    let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", test_env.agent());
+    let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", test_env.agent_path());
     let three_adapters = ["planner", "executor", "expresser"].map(adapter).concat();
     test_env.write("callboard.toml", &three_adapters);
     let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
@@ -109,7 +109,7 @@ fn every_phase_needs_an_adapter() {
         session.stderr.contains("no command is configured for agent `reviewer` (used by step `review`)"),
         "{session:?}"
     );
-    assert!(!test_env.store().exists());
+    assert!(!test_env.store_dir().exists());
     test_env.write("callboard.toml", &(three_adapters + &adapter("reviewer")));
     let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -175,7 +175,7 @@ fn refine_spec_receives_the_newest_reviews_recommendations() {
     let (definition, _) = load(&test_env, "peer:spec:mail:cycle:3");
     let advice = definition.advice.expect("the first cycle was reviewed");
     assert_eq!(advice.cycle.to_string(), "peer:spec:mail:cycle:1");
-    let prompt = test_env.attempt("peer.spec.mail.cycle.3", "plan", "1.1").join("prompt.md");
+    let prompt = test_env.attempt_dir("peer.spec.mail.cycle.3", "plan", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("What the review of `peer:spec:mail:cycle:1` recommends"), "{prompt}");
     assert!(prompt.contains("Name the sender"), "{prompt}");

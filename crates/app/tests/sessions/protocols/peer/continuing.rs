@@ -10,10 +10,10 @@ use crate::sessions::test_env;
 #[test]
 fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
     let test_env = test_env();
-    test_env.plan(&["express * failed"]);
+    test_env.script_agent(&["express * failed"]);
     let session = peer(&test_env, &["create-spec", "--spec", "x", "dark mode", "--env", "A=1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     // Without a flag the adapters of the first cycle are used.
     let session = test_env.callboard(&["peer", "--continue"]).run();
     assert_snapshot!(session.transcript(), @"
@@ -63,15 +63,15 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
 #[test]
 fn an_interrupted_cycle_continues_in_its_phase() {
     let test_env = test_env();
-    test_env.plan(&["execute 1 wait gate"]);
-    let gate = test_env.gate("gate");
+    test_env.script_agent(&["execute 1 wait gate"]);
+    let gate = test_env.barrier("gate");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_start("execute#1.1");
     running.interrupt();
     let session = running.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
     assert_eq!(document(&test_env, "peer:spec:x:cycle:1").metadata.current_phase, Phase::Execute);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["peer", "--continue", "--spec", "x"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer --continue --spec x
@@ -100,16 +100,16 @@ fn an_interrupted_cycle_continues_in_its_phase() {
 fn a_retried_phase_is_shown_its_partial_output() {
     let test_env = test_env();
     let report_half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; note end x; hang"#;
-    test_env.plan(&[report_half]);
+    test_env.script_agent(&[report_half]);
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_end("x");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     let partial_output = serde_json::json!({"progress": "half of it"});
     assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.execute.output, Some(partial_output));
-    test_env.plan(&["execute * tell"]);
+    test_env.script_agent(&["execute * tell"]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
-    let prompt = test_env.wait_for_text("prompt");
+    let prompt = test_env.wait_for_lines("prompt");
     assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
     assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
 }
@@ -117,7 +117,7 @@ fn a_retried_phase_is_shown_its_partial_output() {
 #[test]
 fn a_stopped_cycle_has_failed_as_cancelled_and_is_continued_by_the_next() {
     let test_env = test_env();
-    test_env.plan(&["execute * hang"]);
+    test_env.script_agent(&["execute * hang"]);
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_start("execute#1.1");
     let stopped = test_env.callboard(&["stop", "peer:spec:x:cycle:1", "--reason", "enough"]).run();
@@ -128,7 +128,7 @@ fn a_stopped_cycle_has_failed_as_cancelled_and_is_continued_by_the_next() {
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by tester: enough"));
     assert_eq!(failed.metadata.status, CycleStatus::Failed);
     test_env.expect_no_orphans();
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["peer", "--continue"]).run().code, 0);
     let started = test_env.agent_log().started();
     assert_eq!(
@@ -164,9 +164,9 @@ fn without_a_spec_continue_takes_the_newest_cycle() {
 #[test]
 fn concurrent_continues_do_the_work_once() {
     let test_env = test_env();
-    test_env.plan(&["execute * failed"]);
+    test_env.script_agent(&["execute * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x", "--max-attempts", "1"]).run().code, 1);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let running: Vec<_> = (0..6).map(|_| test_env.callboard(&["peer", "--continue"]).start()).collect();
     let sessions: Vec<_> = running.into_iter().map(testkit::Running::wait).collect();
     let transcripts: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
@@ -192,7 +192,7 @@ fn a_rehearsal_is_continued_only_as_a_rehearsal() {
     assert_eq!(rehearsed(&test_env, "phases: {plan: [fail]}", &["create-spec", "--spec", "x"]).run().code, 1);
     let real = peer(&test_env, &["--continue"]).run();
     assert_eq!(real.code, 3, "{}", real.transcript());
-    test_env.plan(&["plan * failed"]);
+    test_env.script_agent(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 1);
     let rehearsal = test_env.callboard(&["peer", "--continue", "--spec", "y", "--rehearse"]).run();
     assert_eq!(rehearsal.code, 3, "{}", rehearsal.transcript());
@@ -201,11 +201,11 @@ fn a_rehearsal_is_continued_only_as_a_rehearsal() {
 #[test]
 fn agents_do_not_continue_cycles() {
     let test_env = test_env();
-    test_env.plan(&["plan * failed"]);
+    test_env.script_agent(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
-    test_env.plan(&[r#"plan * do "$shared/callboard" peer --continue --spec x >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    test_env.script_agent(&[r#"plan * do "$shared/callboard" peer --continue --spec x >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(test_env.wait_for_text("code"), "3\n", "{}", test_env.wait_for_text("said"));
+    assert_eq!(test_env.wait_for_lines("code"), "3\n", "{}", test_env.wait_for_lines("said"));
 }
 
 #[test]
@@ -246,11 +246,11 @@ fn embedded_an_unreadable_cycle_does_not_block_others() {
         let session = peer(&test_env, &[instruction, "--spec", spec]).run();
         (session.code, session.transcript().to_owned())
     };
-    test_env.plan(&["execute * failed"]);
+    test_env.script_agent(&["execute * failed"]);
     assert_eq!(run_cycle("x", "create-spec").0, 1);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     assert_eq!(run_cycle("y", "create-spec").0, 0);
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     let damage = "UPDATE entries SET body = '{' WHERE revision = 5
                  AND run = (SELECT id FROM runs WHERE name = 'peer.spec.y.cycle.1')";
     assert_eq!(database.execute(damage, []).unwrap(), 1);
@@ -274,26 +274,26 @@ fn embedded_an_unreadable_cycle_does_not_block_others() {
 #[test]
 fn embedded_agents_do_not_restore_documents() {
     let test_env = test_env();
-    test_env.plan(&["plan * failed"]);
+    test_env.script_agent(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     let damage = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
     assert!(database.execute(damage, []).unwrap() > 0);
-    test_env.plan(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    test_env.script_agent(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
-    assert_eq!(test_env.wait_for_text("code"), "3\n", "{}", test_env.wait_for_text("said"));
-    assert!(!test_env.store().join("quarantine").exists(), "nothing was touched");
+    assert_eq!(test_env.wait_for_lines("code"), "3\n", "{}", test_env.wait_for_lines("said"));
+    assert!(!test_env.store_dir().join("quarantine").exists(), "nothing was touched");
 }
 
 #[test]
 fn continue_global_takes_the_global_cycle_although_a_spec_has_a_newer_one() {
     let test_env = test_env();
-    test_env.plan(&["plan * failed"]);
+    test_env.script_agent(&["plan * failed"]);
     let failed = peer(&test_env, &["plan-product", "a product"]).run();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
     assert!(failed.stderr.contains("callboard peer --continue --global"), "{}", failed.stderr);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["peer", "--continue", "--global"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let continued = document(&test_env, "peer:global:cycle:2").context.continues;

@@ -1,6 +1,6 @@
 //! A cycle's document that was changed in the database.
 
-use testkit::{Gate, TestEnv};
+use testkit::{AgentBarrier, TestEnv};
 
 use super::{SUCCESS_TRANSITIONS, document, peer, transitions};
 use crate::sessions::test_env;
@@ -9,10 +9,10 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
 /// Makes a cycle whose engine was killed while its executor waits at the gate.
-fn cycle_with_killed_engine() -> (TestEnv, Gate) {
+fn cycle_with_killed_engine() -> (TestEnv, AgentBarrier) {
     let test_env = test_env();
-    test_env.plan(&["execute * wait gate"]);
-    let gate = test_env.gate("gate");
+    test_env.script_agent(&["execute * wait gate"]);
+    let gate = test_env.barrier("gate");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_start("execute#1.1");
     running.kill();
@@ -22,7 +22,7 @@ fn cycle_with_killed_engine() -> (TestEnv, Gate) {
 
 /// Changes the database directly with an SQL statement.
 fn corrupt(test_env: &TestEnv, statement: &str) {
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     assert!(database.execute(statement, []).unwrap() > 0, "{statement}");
 }
 
@@ -42,7 +42,7 @@ fn embedded_the_last_committed_document_is_restored() {
     let resumed = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("restored the last commit"), "{}", resumed.stderr);
-    test_env.wait_for_engine(RUN);
+    test_env.wait_for_engine_exit(RUN);
     assert_eq!(
         transitions(&document(&test_env, CYCLE)).len(),
         SUCCESS_TRANSITIONS.len() + 1,

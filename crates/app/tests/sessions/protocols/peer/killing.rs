@@ -18,15 +18,15 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 #[test]
 fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     let test_env = test_env();
-    test_env.plan(&["execute * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["execute * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("execute#1.1")).expect("at work");
     running.kill();
     assert_eq!(running.wait().code, -1);
     assert!(!agent.has_ended(), "it works on");
     let resumed = test_env.callboard(&["peer", "--continue"]).start();
-    resumed.wait_until_it_says("execute#1.1 is still running: adopted");
+    resumed.wait_for_stderr("execute#1.1 is still running: adopted");
     gate.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -71,7 +71,7 @@ fn expect_each_phase_once(test_env: &TestEnv) {
     assert_eq!(transitions(&document(test_env, CYCLE)), SUCCESS_TRANSITIONS);
     assert_eq!(test_env.agent_log().started(), ["plan#1.1", "execute#1.1", "express#1.1", "review#1.1"]);
     for phase in Phase::ALL {
-        assert_eq!(test_env.agent_log().ends_of(phase.as_str()), 1, "{phase}");
+        assert_eq!(test_env.agent_log().count_ends(phase.as_str()), 1, "{phase}");
     }
     test_env.expect_no_orphans();
 }
@@ -79,22 +79,28 @@ fn expect_each_phase_once(test_env: &TestEnv) {
 /// Creates a cycle for the scripted agent without driving it.
 fn open_cycle(test_env: &TestEnv) {
     let definition = harness::new_cycle(CYCLE);
-    let (run, profile) = (harness::run_of(&definition), harness::wrapper(&test_env.agent()));
+    let (run, profile) = (harness::run_of(&definition), harness::wrapper(&test_env.agent_path()));
     let spec = harness::spec(&definition, &run, test_env.repo(), Some(profile));
     let store = test_env.open_store();
-    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
-        .unwrap();
+    harness::block_on(runner::open(
+        &store,
+        &Clock::system(),
+        KindOf::<Peer>::STATIC,
+        harness::test_author(),
+        spec,
+    ))
+    .unwrap();
 }
 
 /// Drives the cycle, and kills this process after this many commits and starts of attempts.
 fn drive_until_killed(kill_after: u32) {
     let repo = std::path::PathBuf::from(std::env::var_os("REPO").unwrap());
     let address = std::env::var("CALLBOARD_STORE").ok();
-    let store = harness::wait(harness::open_store(&repo, address.as_deref()));
+    let store = harness::block_on(harness::open_store(&repo, address.as_deref()));
     let engine_config = harness::engine_config(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
     let run = harness::run_of(&harness::new_cycle(CYCLE));
     let mut observer = KillAfter { remaining: kill_after };
-    harness::wait(async {
+    harness::block_on(async {
         let engine =
             Engine::lock(&store, engine_config, &run, LockPurpose::Engine, &mut observer).await.unwrap();
         let (_sender, interrupts) = tokio::sync::mpsc::unbounded_channel();

@@ -40,11 +40,11 @@ fn a_spec_name_cannot_send_escape_sequences() {
 #[test]
 fn eight_cycles_started_at_once_get_eight_numbers() {
     let test_env = test_env();
-    let mut gate = test_env.gate("gate");
-    test_env.plan(&["plan * wait gate"]);
+    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["plan * wait gate"]);
     let started: Vec<_> =
         (0..8).map(|_| peer(&test_env, &["create-spec", "--spec", "x", "--json"]).start()).collect();
-    started.iter().for_each(|running| running.wait_until_it_shows("\"started\""));
+    started.iter().for_each(|running| running.wait_for_stdout("\"started\""));
     gate.open();
     let mut cycles = BTreeSet::new();
     for running in started {

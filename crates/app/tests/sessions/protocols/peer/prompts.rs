@@ -42,5 +42,5 @@ fn an_unknown_placeholder_is_refused_before_the_cycle_exists() {
     hint: did you mean `{{user_requirements}}`?
     [exit 2]
     ");
-    assert!(!test_env.store().join("callboard.db").exists());
+    assert!(!test_env.store_dir().join("callboard.db").exists());
 }

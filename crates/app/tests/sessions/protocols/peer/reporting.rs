@@ -32,7 +32,7 @@ fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
 
     hint: add the field `output` to the report, or `--output FILE` to `--status COMPLETED`
     ");
-    let prompt = test_env.attempt("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
+    let prompt = test_env.attempt_dir("peer.spec.x.cycle.1", "review", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     let (_, example) = prompt.split_once("The report is one JSON object").unwrap();
     assert!(example.contains("\"output\""), "{example}");

@@ -12,24 +12,24 @@ use crate::sessions::test_env;
 /// Commits the request to stop and does nothing else, like a `callboard stop` that is killed right after its commit.
 fn commit_stop_request(test_env: &TestEnv, run: &str) {
     let store = test_env.open_store();
-    harness::wait(async {
+    harness::block_on(async {
         let run = RunId::new(run).unwrap();
         let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap();
-        runner::request(&mut journal.unwrap(), harness::person(), Request::Stop, None).await.unwrap();
+        runner::request(&mut journal.unwrap(), harness::test_author(), Request::Stop, None).await.unwrap();
     });
 }
 
 #[test]
 fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     let test_env = test_env();
-    test_env.plan(&["plan * hang"]);
+    test_env.script_agent(&["plan * hang"]);
     let engine = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("plan#1.1")).expect("at work");
     engine.kill();
     assert_eq!(engine.wait().code, -1);
     commit_stop_request(&test_env, "peer.spec.x.cycle.1");
     assert!(!agent.has_ended(), "it was not asked to end");
-    test_env.plan(&["* * ok"]);
+    test_env.script_agent(&["* * ok"]);
     let session = test_env.callboard(&["peer", "--continue"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(agent.has_ended(), "it worked on in a cycle that was stopped");

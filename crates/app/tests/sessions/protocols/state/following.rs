@@ -40,7 +40,7 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
     let (engine, mut gate) = start_planner(&test_env);
     let watch =
         test_env.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
-    watch.wait_until_it_shows("\"document\"");
+    watch.wait_for_stdout("\"document\"");
     let first = sequence(&test_env);
     for number in 0..3 {
         let set = format!("/phases/plan/output/draft={number}");
@@ -95,7 +95,7 @@ fn an_interrupted_watch_does_not_affect_the_run() {
     let test_env = open_cycle(WAIT_AT_GATE);
     let (engine, mut gate) = start_planner(&test_env);
     let watch = test_env.callboard(&["state", "watch", CYCLE]).start();
-    watch.wait_until_it_shows("\"document\"");
+    watch.wait_for_stdout("\"document\"");
     watch.interrupt();
     assert_eq!(watch.wait().code, 130);
     gate.open();

@@ -47,7 +47,7 @@ fn agents_in_shell_python_and_node_work_on_one_document_as_the_manual_shows() {
     let session = resume_cycle(&test_env).wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!test_env.shared_dir().join("failed").exists(), "{}", session.transcript());
-    let mut steps: Vec<String> = serde_json::from_str(&test_env.wait_for_text("steps")).unwrap();
+    let mut steps: Vec<String> = serde_json::from_str(&test_env.wait_for_lines("steps")).unwrap();
     steps.sort();
     let mut expected: Vec<_> = languages
         .iter()

@@ -70,8 +70,8 @@ fn prepare_repository() -> TestEnv {
     test_env.git(&["add", "--all"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
     std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
-    test_env.plan(&[r#"* * do . "$shared/team.sh""#]);
-    test_env.gate("begun");
+    test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
+    test_env.barrier("begun");
     test_env
 }
 
@@ -86,8 +86,8 @@ fn kill_ten_times<'s>(
     line_counts.truncate(10);
     line_counts.sort_unstable();
     for line_count in line_counts {
-        engine.wait_until_it_says("run trial in");
-        testkit::until(&test_env.shared_dir(), &format!("line {line_count}"), || {
+        engine.wait_for_stderr("run trial in");
+        testkit::wait_until(&test_env.shared_dir(), &format!("line {line_count}"), || {
             (test_env.agent_log().lines().len() >= line_count).then_some(())
         });
         engine.kill();
@@ -103,7 +103,7 @@ fn expect_files_fit_schemas(test_env: &TestEnv) {
     let schemas = TeamSchemas::new();
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     let at = |revision| {
-        harness::wait(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap()
+        harness::block_on(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap()
     };
     let mut filled = BTreeSet::new();
     for revision in 1..=at(None).newest.0 {
@@ -122,7 +122,7 @@ fn a_team_builds_three_features_while_its_engine_is_killed_ten_times() {
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     eprintln!("run again with CALLBOARD_SEED={seed}");
     let test_env = prepare_repository();
-    let mut killed = test_env.gate("killed");
+    let mut killed = test_env.barrier("killed");
     let team = ["team", "Add three features", "--run-id", "trial", "--jobs", "4"];
     let engine = test_env.with_agent(&team).start();
     let engine = kill_ten_times(&test_env, engine, &mut fastrand::Rng::with_seed(seed));

@@ -13,10 +13,13 @@ use crate::sessions::{status, test_env};
 fn retry_after_failed_report() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a 1 failed"]);
+    test_env.script_agent(&["a 1 failed"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(test_env.agent_log().order(), ["begin a#1.1", "end a#1.1", "begin a#1.2", "end a#1.2"]);
+    assert_eq!(
+        test_env.agent_log().starts_and_ends(),
+        ["begin a#1.1", "end a#1.1", "begin a#1.2", "end a#1.2"]
+    );
     assert_eq!(
         test_env.document("trial")["steps"]["a"]["logs"],
         serde_json::json!(["did a"]),
@@ -27,12 +30,12 @@ fn retry_after_failed_report() {
 #[test]
 fn loop_back_passing_on_second_round() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: review, needs: [code], loop_back_to: code",
         "id: ship, needs: [review]",
     ]);
-    test_env.plan(&["review * gate-failure 1"]);
+    test_env.script_agent(&["review * gate-failure 1"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
@@ -45,13 +48,13 @@ fn loop_back_passing_on_second_round() {
 fn resume_after_reported_failure() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a 1 failed", "a 2 hang"]);
+    test_env.script_agent(&["a 1 failed", "a 2 hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.2");
     running.kill();
     running.wait();
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["resume"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#1.3", "b#1.1"]);
@@ -66,9 +69,9 @@ fn resume_after_reported_failure() {
 fn failed_run_exits_non_zero_and_is_retried() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * failed"]);
+    test_env.script_agent(&["a * failed"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["retry", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "a#1.2", "a#2.1", "b#1.1"]);
@@ -78,8 +81,8 @@ fn failed_run_exits_non_zero_and_is_retried() {
 fn resume_with_a_sibling_left_running() {
     let test_env = test_env();
     test_env.workflow(&["l", "r", "join: l r"]);
-    test_env.plan(&["l * wait gate", "r * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["l * wait gate", "r * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
     let siblings = ["l#1.1", "r#1.1"].map(|attempt| test_env.agent_log().wait_for_start(attempt));
     test_env.wait_for_view("trial", "both at work", |document| {
@@ -88,7 +91,7 @@ fn resume_with_a_sibling_left_running() {
     running.kill();
     running.wait();
     // One of the two dies with its shim, the other keeps running; the document shows both as running.
-    ProcessHandle::shim(&test_env.attempt("trial", "l", "1.1")).expect("its shim lives").kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "l", "1.1")).expect("its shim lives").kill();
     ProcessHandle::of(siblings[0]).iter().for_each(ProcessHandle::wait);
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("l#1.2");
@@ -104,8 +107,8 @@ fn resume_with_a_sibling_left_running() {
 fn orphan_report_accepted_after_restart() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -120,7 +123,7 @@ fn orphan_report_accepted_after_restart() {
 fn repeated_env_keeps_all() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * tell"]);
+    test_env.script_agent(&["a * tell"]);
     let flags = ["--env", "ONE=1", "--env", "TWO=2 and more", "--env", "THREE=a=b", "--env", "ONE=last"];
     assert_eq!(test_env.run(&flags).run().code, 0);
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
@@ -133,7 +136,7 @@ fn repeated_env_keeps_all() {
 fn repo_path_with_a_space() {
     let test_env = TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "my repo's \"tree\"");
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b * tell"]);
+    test_env.script_agent(&["b * tell"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let directory = fs::read_to_string(test_env.shared_dir().join("directory")).unwrap();
@@ -146,7 +149,7 @@ fn repo_path_with_a_space() {
 fn stop_kills_the_agents_whole_group() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * do leave; sleep 1000 & note grandchild same-group $!; wait"]);
+    test_env.script_agent(&["a * do leave; sleep 1000 & note grandchild same-group $!; wait"]);
     let running = test_env.run(&[]).start();
     let grandchildren = ["a#1.1", "same-group"].map(|name| test_env.agent_log().wait_for_grandchild(name));
     let grandchildren = grandchildren.map(|pid| ProcessHandle::of(pid).expect("it lives"));
@@ -159,10 +162,10 @@ fn stop_kills_the_agents_whole_group() {
 #[test]
 fn stream_json_gate_failure_honoured() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
+    test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     // As agent CLIs print it: the report is escaped inside an event's text.
     let prints_report = r#"review * do [ $STEP_ITERATION = 2 ] || gate_failure=true; note end "$CALLBOARD_ATTEMPT"; words=$(report COMPLETED "looked at it" | sed 's/"/\\"/g' | tr -d '\n'); echo '{"type":"system","subtype":"init"}'; printf '{"type":"assistant","message":{"content":[{"type":"text","text":"Workspace it is.\\n<<<RUN_REPORT_JSON\\n%s\\nRUN_REPORT_JSON>>>\\nThat was it."}]}}\n' "$words""#;
-    test_env.plan(&[prints_report]);
+    test_env.script_agent(&[prints_report]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
@@ -184,7 +187,7 @@ fn kill_9_100_times_with_readable_state_each_time() {
     let steps: Vec<_> =
         (1..=60).map(|n| if n == 1 { "s1".to_owned() } else { format!("s{n}: s{}", n - 1) }).collect();
     test_env.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-    let read = || match fs::read_to_string(test_env.view("trial")) {
+    let read = || match fs::read_to_string(test_env.view_path("trial")) {
         Ok(text) => serde_json::from_str::<serde_json::Value>(&text).expect("the state is always whole"),
         Err(_) => serde_json::Value::Null,
     };

@@ -10,13 +10,13 @@ use crate::sessions::{last_error, status, test_env};
 /// Makes a workflow of `code`, `lint`, `review` and `ship`, in this order. `review` can loop back to `code`.
 fn with_review(plan: &[&str]) -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [lint], loop_back_to: code",
         "id: ship, needs: [review]",
     ]);
-    test_env.plan(plan);
+    test_env.script_agent(plan);
     test_env
 }
 
@@ -26,7 +26,7 @@ const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/envir
 #[test]
 fn a_failed_gate_loops_back_with_its_findings() {
     let test_env = with_review(&[CODE, "review * gate-failure 1"]);
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("code#2.1");
     let document = test_env.wait_for_view("trial", "the second iteration", |document| {
@@ -106,13 +106,13 @@ fn a_failed_gate_loops_back_with_its_findings() {
 #[test]
 fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.plan(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
     // While `lint` runs, nothing is reset.
     let document =
@@ -122,27 +122,27 @@ fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 0);
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(test_env.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().count_ends("code"), 2);
 }
 
 #[test]
 fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.plan(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["lint * wait gate", "review * gate-failure 1"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
     test_env.agent_log().wait_for_start("lint#1.1");
     running.kill();
     running.wait();
     gate.open();
-    let exit = test_env.attempt("trial", "lint", "1.1");
-    testkit::until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
+    let exit = test_env.attempt_dir("trial", "lint", "1.1");
+    testkit::wait_until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
     let session = test_env.callboard(&["resume", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -152,7 +152,7 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
             ("COMPLETED", &1.into()),
             "{id}"
         );
-        assert_eq!(test_env.agent_log().ends_of(id), 2, "{id}");
+        assert_eq!(test_env.agent_log().count_ends(id), 2, "{id}");
     }
 }
 
@@ -161,7 +161,7 @@ fn a_gates_last_failure_is_final() {
     let test_env = with_review(&["review * gate-failure 99"]);
     let session = test_env.run(&["--max-iterations", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("code")), (2, 2));
+    assert_eq!((test_env.agent_log().count_ends("review"), test_env.agent_log().count_ends("code")), (2, 2));
     let document = test_env.document("trial");
     assert_eq!(
         (status(&document, "review"), &document["steps"]["review"]["attempts"]),
@@ -178,27 +178,27 @@ fn a_gates_last_failure_is_final() {
 fn by_default_a_gate_runs_four_times() {
     let test_env = with_review(&["review * gate-failure 99"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
-    assert_eq!((test_env.agent_log().ends_of("review"), test_env.agent_log().ends_of("ship")), (4, 0));
+    assert_eq!((test_env.agent_log().count_ends("review"), test_env.agent_log().count_ends("ship")), (4, 0));
 }
 
 #[test]
 fn two_failed_gates_make_one_loop_back_with_both_findings() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: code",
     ]);
     let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
-    test_env.plan(&[CODE, style, "logic * gate-failure 1"]);
-    let (mut gate, mut style_gate) = (test_env.gate("gate"), test_env.gate("style-gate"));
+    test_env.script_agent(&[CODE, style, "logic * gate-failure 1"]);
+    let (mut gate, mut style_gate) = (test_env.barrier("gate"), test_env.barrier("style-gate"));
     let running = test_env.run(&["--jobs", "2"]).start();
-    running.wait_until_it_says("gate logic failed");
+    running.wait_for_stderr("gate logic failed");
     style_gate.open();
     test_env.agent_log().wait_for_start("code#2.1");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(test_env.agent_log().ends_of("code"), 2, "one way back for both");
+    assert_eq!(test_env.agent_log().count_ends("code"), 2, "one way back for both");
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
     let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
@@ -210,7 +210,7 @@ fn a_pause_holds_a_loop_back() {
     let test_env = with_review(&[
         "review * do read -r _ <\"$shared/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
     ]);
-    let mut gate = test_env.gate("gate");
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("review#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
@@ -226,38 +226,38 @@ fn a_pause_holds_a_loop_back() {
     );
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
-    assert_eq!(test_env.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().count_ends("code"), 2);
 }
 
 #[test]
 fn a_final_failure_wins_over_a_loop_back() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: code",
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.plan(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2", "--max-attempts", "1"]).start();
-    running.wait_until_it_says("gate review failed");
+    running.wait_for_stderr("gate review failed");
     test_env.agent_log().wait_for_start("lint#1.1");
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(test_env.agent_log().ends_of("code"), 1);
+    assert_eq!(test_env.agent_log().count_ends("code"), 1);
     assert_eq!(status(&test_env.document("trial"), "lint"), "FAILED");
     // Retried, the step succeeds; then the loop-back happens.
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
     let session = test_env.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(test_env.agent_log().ends_of("code"), 2);
+    assert_eq!(test_env.agent_log().count_ends("code"), 2);
 }
 
 #[test]
 fn of_nested_loop_backs_the_longer_one_is_taken() {
     let test_env = test_env();
-    test_env.workflow_of(&[
+    test_env.workflow_yaml(&[
         "id: plan",
         "id: code, needs: [plan]",
         "id: style, needs: [code], loop_back_to: code",
@@ -266,13 +266,13 @@ fn of_nested_loop_backs_the_longer_one_is_taken() {
     let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
     let plan =
         r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$shared/environment"; hand_in COMPLETED "did plan""#;
-    test_env.plan(&[plan, style, "logic * gate-failure 1"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[plan, style, "logic * gate-failure 1"]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "2"]).start();
-    running.wait_until_it_says("gate logic failed");
+    running.wait_for_stderr("gate logic failed");
     gate.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!((test_env.agent_log().ends_of("plan"), test_env.agent_log().ends_of("code")), (2, 2));
+    assert_eq!((test_env.agent_log().count_ends("plan"), test_env.agent_log().count_ends("code")), (2, 2));
     let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
 }

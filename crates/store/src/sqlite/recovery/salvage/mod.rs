@@ -11,9 +11,9 @@
 //! * `log`, `pages`: page images · `cells`: rows on a page · `rows`: which table a row belongs to
 
 mod cells;
-mod log;
 mod pages;
 mod rows;
+mod wal;
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::log::Wal;
+use super::wal::Wal;
 use crate::location::wal_of;
 
 /// SQLite's default, which our databases use.

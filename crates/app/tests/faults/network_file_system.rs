@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use testkit::{Isolation, isolated};
 
-use crate::faults::built::compile_c;
+use crate::faults::c_sources::compile_c;
 use crate::faults::test_env;
 
 /// A mounted FUSE file system. Unmounted when it is dropped.

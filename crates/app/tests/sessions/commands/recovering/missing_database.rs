@@ -10,9 +10,9 @@ use super::{entries, env_with_four_runs, recover_from_view};
 
 /// Leaves the store as a recovery does that was killed after it moved the database to a backup. Returns the backup.
 fn interrupt_recovery(test_env: &TestEnv) -> PathBuf {
-    let backup = test_env.store().join("saved/20260101T000000Z");
+    let backup = test_env.store_dir().join("saved/20260101T000000Z");
     fs::create_dir_all(&backup).unwrap();
-    fs::rename(test_env.store().join("callboard.db"), backup.join("callboard.db")).unwrap();
+    fs::rename(test_env.store_dir().join("callboard.db"), backup.join("callboard.db")).unwrap();
     fs::write(backup.join("unfinished"), "").unwrap();
     backup
 }
@@ -23,34 +23,35 @@ fn embedded_an_interrupted_recovery_continues_from_its_backup() {
     let backup = interrupt_recovery(&test_env);
     let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
-    assert_eq!(entries(&test_env.store(), "one").len(), 5);
+    assert_eq!(entries(&test_env.store_dir(), "one").len(), 5);
     assert!(!backup.join("unfinished").exists() && backup.join("callboard.db").exists());
 
     // A leftover file `unfinished` does not reset a store that was used since.
     fs::write(backup.join("unfinished"), "").unwrap();
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
-    let revision = entries(&test_env.store(), "trial").len();
+    let revision = entries(&test_env.store_dir(), "trial").len();
     assert!(test_env.callboard(&["recover"]).run().stdout.contains("is intact"));
-    assert_eq!(entries(&test_env.store(), "trial").len(), revision);
+    assert_eq!(entries(&test_env.store_dir(), "trial").len(), revision);
 }
 
 #[test]
 fn embedded_recover_from_view_does_not_overwrite_an_interrupted_recovery() {
     let test_env = env_with_four_runs();
     interrupt_recovery(&test_env);
-    let refused = recover_from_view(&test_env, &test_env.view("one")).run();
+    let refused = recover_from_view(&test_env, &test_env.view_path("one")).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     assert!(refused.stderr.contains("`callboard recover` first"), "{}", refused.stderr);
-    assert!(!test_env.store().join("callboard.db").exists(), "an empty store was begun");
+    assert!(!test_env.store_dir().join("callboard.db").exists(), "an empty store was begun");
     assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
-    assert_eq!(entries(&test_env.store(), "one").len(), 5);
+    assert_eq!(entries(&test_env.store_dir(), "one").len(), 5);
 }
 
 #[test]
 fn embedded_a_database_that_is_being_replaced_is_waited_for() {
     let test_env = env_with_four_runs();
-    let (database, moved_database) = (test_env.store().join("callboard.db"), test_env.store().join("aside"));
-    let writer_lock = fs::File::options().write(true).open(test_env.store().join("writer.lock")).unwrap();
+    let (database, moved_database) =
+        (test_env.store_dir().join("callboard.db"), test_env.store_dir().join("aside"));
+    let writer_lock = fs::File::options().write(true).open(test_env.store_dir().join("writer.lock")).unwrap();
     writer_lock.lock().unwrap();
     fs::rename(&database, &moved_database).unwrap();
     let running = test_env.callboard(&["ls"]).start();
@@ -64,7 +65,7 @@ fn embedded_a_database_that_is_being_replaced_is_waited_for() {
 #[test]
 fn embedded_a_deleted_database_is_reported_with_a_hint() {
     let test_env = env_with_four_runs();
-    fs::remove_file(test_env.store().join("callboard.db")).unwrap();
+    fs::remove_file(test_env.store_dir().join("callboard.db")).unwrap();
     let refused = test_env.callboard(&["ls"]).run();
     assert_eq!(refused.code, 5);
     assert!(refused.stderr.contains("callboard recover"), "{}", refused.stderr);
@@ -78,5 +79,5 @@ fn embedded_a_deleted_database_is_reported_with_a_hint() {
     hint: move `[STORE]` aside to start with an empty store
     [exit 5]
     ");
-    assert!(!test_env.store().join("callboard.db").exists(), "an empty store was begun in silence");
+    assert!(!test_env.store_dir().join("callboard.db").exists(), "an empty store was begun in silence");
 }

@@ -4,7 +4,7 @@ use serde_json::{Error, Value};
 
 /// Parses the text before `error`, up to the last complete value that is at most `depth` levels deep, and closes the
 /// open brackets. Returns `None` if there is no such value.
-pub(crate) fn beginning(text: &str, error: &Error, depth: usize) -> Option<Value> {
+pub(crate) fn parse_prefix(text: &str, error: &Error, depth: usize) -> Option<Value> {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let readable = text.get(..before + error.column().saturating_sub(1)).filter(|_| !error.is_eof());
     let readable = readable.unwrap_or(text);

@@ -17,8 +17,8 @@ fn independent_steps() -> (TestEnv, Vec<String>) {
 #[test]
 fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
     let (test_env, steps) = independent_steps();
-    test_env.plan(&["* * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["* * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let session = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -n 40; exec "$@""#).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("error[E016]:"), "{}", session.stderr);
@@ -36,8 +36,11 @@ fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
 #[test]
 fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
     let (test_env, _) = independent_steps();
-    test_env.plan(&[r#"s0 * do ulimit -Sn >"$shared/soft"; hand_in COMPLETED "did it""#, "* * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&[
+        r#"s0 * do ulimit -Sn >"$shared/soft"; hand_in COMPLETED "did it""#,
+        "* * wait gate",
+    ]);
+    let mut gate = test_env.barrier("gate");
     let running = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();
     for number in 1..STEPS {
         test_env.agent_log().wait_for_start(&format!("s{number}#1.1"));
@@ -45,5 +48,5 @@ fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
     gate.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(test_env.wait_for_text("soft").trim(), "40");
+    assert_eq!(test_env.wait_for_lines("soft").trim(), "40");
 }

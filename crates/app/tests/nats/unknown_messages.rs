@@ -9,19 +9,19 @@ fn two_runs(test_env: &TestEnv) {
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run_named("well").run().code, 0);
     test_env.workflow(&["a", "b: a"]);
-    test_env.plan(&["b 1 hang"]);
+    test_env.script_agent(&["b 1 hang"]);
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     engine.interrupt();
     let session = engine.wait();
     assert_eq!(session.code, 130, "{}", session.transcript());
-    test_env.plan(&[]);
+    test_env.script_agent(&[]);
 }
 
 fn publish(test_env: &TestEnv, run: &str, bytes: &'static str) {
     let subject = format!("callboard.run.{run}");
     let client = client(test_env);
-    harness::wait(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
+    harness::block_on(async { client.publish(subject, bytes.into()).await.unwrap().await.unwrap() });
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
 fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * wait gate"]);
-    let mut gate = test_env.gate("gate");
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     publish(&test_env, "trial", "{}");
@@ -86,7 +86,7 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     assert!(session.stderr.contains("`callboard recover`"), "{}", session.transcript());
     assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
     let resumed = test_env.callboard(&["resume", "trial"]).start();
-    resumed.wait_until_it_says("a#1.1 is still running: adopted");
+    resumed.wait_for_stderr("a#1.1 is still running: adopted");
     gate.open();
     assert_eq!(resumed.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1"]);

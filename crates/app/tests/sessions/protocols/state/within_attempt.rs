@@ -20,8 +20,8 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         "#,
     );
     assert_eq!(resume_cycle(&test_env).wait().code, 0);
-    assert_eq!(test_env.wait_for_text("codes"), "0\n3\n3\n3\n3\n3\n3\n");
-    let results = test_env.wait_for_text("results");
+    assert_eq!(test_env.wait_for_lines("codes"), "0\n3\n3\n3\n3\n3\n3\n");
+    let results = test_env.wait_for_lines("results");
     let kinds: Vec<_> = results
         .lines()
         .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["kind"].clone())
@@ -30,7 +30,7 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
         json!(kinds),
         json!([null, "invalid_transition", "not_yours", "not_yours", "invalid_transition"])
     );
-    assert_eq!(test_env.wait_for_text("read"), "{\n  \"draft\": \"half\"\n}\n");
+    assert_eq!(test_env.wait_for_lines("read"), "{\n  \"draft\": \"half\"\n}\n");
     let writes = history(&test_env);
     let own: Vec<_> = writes.iter().filter(|write| write["by"] == "plan#1.1").collect();
     assert_eq!(own.len(), 1, "{writes:?}");
@@ -52,7 +52,7 @@ fn a_superseded_attempt_cannot_write() {
         let arguments =
             ["state", "patch", "--json", "--expect", &expect, "--set", "/phases/plan/output/draft=1"];
         let call = test_env.callboard(&arguments).env("CALLBOARD_STATE_KEY", RUN).env("CALLBOARD_RUN", RUN);
-        call.env("CALLBOARD_STORE", test_env.store()).env("CALLBOARD_ATTEMPT", attempt).run()
+        call.env("CALLBOARD_STORE", test_env.store_dir()).env("CALLBOARD_ATTEMPT", attempt).run()
     };
     for attempt in ["plan#1.1", "execute#1.1"] {
         let refused = as_attempt(attempt);
@@ -76,7 +76,7 @@ fn an_agent_of_another_run_writes_like_any_other_client() {
     let call = test_env
         .callboard(&arguments)
         .env("CALLBOARD_RUN", "another")
-        .env("CALLBOARD_STORE", test_env.store());
+        .env("CALLBOARD_STORE", test_env.store_dir());
     assert_eq!(call.env("CALLBOARD_ATTEMPT", "build#1.1").run().code, 0);
     assert_eq!(patch(&test_env, sequence(&test_env), &["--set", "/note=2"]).code, 0);
     gate.open();

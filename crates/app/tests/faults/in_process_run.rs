@@ -31,7 +31,7 @@ impl InProcessRun {
         let backoff = Duration::from_millis(20);
         let engine_config =
             EngineConfig { clock, backoff, ..harness::engine_config(&store, test_env.program()) };
-        let profile = harness::wrapper(&test_env.agent());
+        let profile = harness::wrapper(&test_env.agent_path());
         let spec = harness::spec(definition, &run, test_env.repo(), Some(profile));
         runner::open(
             &store,

@@ -145,25 +145,25 @@ fn a_phase_that_exceeds_its_timeout_is_ended() {
 #[test]
 fn each_phase_receives_the_states_key() {
     let test_env = test_env();
-    test_env.plan(&["execute * tell"]);
+    test_env.script_agent(&["execute * tell"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
-    let environment = test_env.wait_for_text("environment");
+    let environment = test_env.wait_for_lines("environment");
     for line in [
         "CALLBOARD_STATE_KEY=peer.spec.a=20b.cycle.1".to_owned(),
         "CALLBOARD_STATE_ID=peer:spec:a b:cycle:1".to_owned(),
         "CALLBOARD_STATE_BUCKET=agent-os-peer-state".to_owned(),
-        format!("CALLBOARD_STORE={}", test_env.store().display()),
+        format!("CALLBOARD_STORE={}", test_env.store_dir().display()),
         "STEP_ID=execute".to_owned(),
         "AGENT_ID=executor".to_owned(),
     ] {
         assert!(environment.lines().any(|variable| variable == line), "{line} is not in\n{environment}");
     }
-    let prompt = test_env.wait_for_text("prompt");
+    let prompt = test_env.wait_for_lines("prompt");
     for text in [
         "`peer.spec.a=20b.cycle.1`",
         "`peer:spec:a b:cycle:1`",
         "`agent-os-peer-state`",
-        test_env.store().to_str().unwrap(),
+        test_env.store_dir().to_str().unwrap(),
         "dark mode",
         "Output of `plan`",
     ] {
@@ -177,7 +177,7 @@ fn a_detached_cycle_continues_in_the_background() {
     let session = peer(&test_env, &["create-spec", "--spec", "x", "--detach"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(session.stdout, "peer.spec.x.cycle.1\n");
-    test_env.wait_for_engine("peer.spec.x.cycle.1");
+    test_env.wait_for_engine_exit("peer.spec.x.cycle.1");
     assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
 }
 
@@ -230,7 +230,7 @@ phases:
 #[test]
 fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
     let test_env = test_env();
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$shared/callboard" report --partial; done; hand_in COMPLETED x"#,
     ]);
     let session = peer(&test_env, &["create-spec", "--spec", "x"]).run();

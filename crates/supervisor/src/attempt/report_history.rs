@@ -16,14 +16,14 @@ use super::report::{MAX_REPORT_SIZE, open, read_report};
 
 /// How many reports the shim keeps, so that an agent that rewrites its file for ever does not fill the disk. The last
 /// version is in the report file in any case.
-const MAX_KEPT_FILES: usize = 100;
+const MAX_RECORDED_FILES: usize = 100;
 
 /// How many bytes of kept reports are read.
 const MAX_READ: u64 = 8 * MAX_REPORT_SIZE;
 
 /// A report that was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeptReport {
+pub(super) struct RecordedReport {
     pub(super) source: Source,
     /// How long the standard output was at that time, which tells what was printed before.
     pub(super) stdout: u64,
@@ -34,7 +34,7 @@ pub(super) struct KeptReport {
 pub(super) fn keep(dir: &AttemptDir, source: Source, text: String) -> io::Result<()> {
     let stdout = fs::metadata(dir.stdout()).map_or(0, |data| data.len());
     // Starts with a newline, because a full disk may have cut the line before.
-    let line = format!("\n{}\n", serde_json::to_string(&KeptReport { source, stdout, text })?);
+    let line = format!("\n{}\n", serde_json::to_string(&RecordedReport { source, stdout, text })?);
     // An agent may have put a pipe in its place, which must not block the shim.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -43,20 +43,20 @@ pub(super) fn keep(dir: &AttemptDir, source: Source, text: String) -> io::Result
 }
 
 /// Keeps the present version of the report file, unless it is torn or was kept before.
-pub(crate) fn keep_report_file(dir: &AttemptDir) -> io::Result<()> {
+pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
     let Ok(Some(bytes)) = read_report(&dir.report()) else { return Ok(()) };
     // An agent may write its report in pieces, and close the file after each.
     if serde_json::from_slice::<Map<String, Value>>(&bytes).is_err() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let kept = read_kept(dir);
+    let kept = read_recorded(dir);
     let is_last = kept.last().is_some_and(|last| last.source == Source::File && last.text == text);
-    if is_last || kept.len() >= MAX_KEPT_FILES { Ok(()) } else { keep(dir, Source::File, text) }
+    if is_last || kept.len() >= MAX_RECORDED_FILES { Ok(()) } else { keep(dir, Source::File, text) }
 }
 
 /// Returns the kept reports in the order of time. Lines that were cut are left out.
-pub(super) fn read_kept(dir: &AttemptDir) -> Vec<KeptReport> {
+pub(super) fn read_recorded(dir: &AttemptDir) -> Vec<RecordedReport> {
     let Ok(Some((file, _))) = open(&dir.kept_reports()) else { return Vec::new() };
     let lines = io::BufReader::new(file.take(MAX_READ)).split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
@@ -70,13 +70,13 @@ mod tests {
     fn a_cut_line_does_not_damage_the_next_one() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
-        assert_eq!(read_kept(&dir), []);
+        assert_eq!(read_recorded(&dir), []);
         fs::write(dir.kept_reports(), "{\"source\": \"fi").unwrap();
         fs::write(dir.stdout(), "said").unwrap();
         keep(&dir, Source::Submitted, "{}\n".to_owned()).unwrap();
         assert_eq!(
-            read_kept(&dir),
-            [KeptReport { source: Source::Submitted, stdout: 4, text: "{}\n".to_owned() }]
+            read_recorded(&dir),
+            [RecordedReport { source: Source::Submitted, stdout: 4, text: "{}\n".to_owned() }]
         );
     }
 
@@ -84,18 +84,18 @@ mod tests {
     fn a_torn_file_and_one_that_was_kept_are_not_kept() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
-        keep_report_file(&dir).unwrap();
+        record_report_file(&dir).unwrap();
         for text in ["{", "{}", "{}", "{\"a\": 1}", "{}", "[]"] {
             fs::write(dir.report(), text).unwrap();
-            keep_report_file(&dir).unwrap();
+            record_report_file(&dir).unwrap();
         }
-        let texts: Vec<_> = read_kept(&dir).into_iter().map(|kept| kept.text).collect();
+        let texts: Vec<_> = read_recorded(&dir).into_iter().map(|kept| kept.text).collect();
         assert_eq!(texts, ["{}", "{\"a\": 1}", "{}"]);
-        for round in 0..2 * MAX_KEPT_FILES {
+        for round in 0..2 * MAX_RECORDED_FILES {
             fs::write(dir.report(), format!("{{\"round\": {round}}}")).unwrap();
-            keep_report_file(&dir).unwrap();
+            record_report_file(&dir).unwrap();
         }
-        assert_eq!(read_kept(&dir).len(), MAX_KEPT_FILES);
+        assert_eq!(read_recorded(&dir).len(), MAX_RECORDED_FILES);
     }
 
     #[test]
@@ -105,6 +105,6 @@ mod tests {
         let path = dir.kept_reports();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert!(keep(&dir, Source::File, "{}".to_owned()).is_err());
-        assert_eq!(read_kept(&dir), []);
+        assert_eq!(read_recorded(&dir), []);
     }
 }

@@ -82,10 +82,10 @@ fn a_person_approves_and_the_run_continues() {
 #[test]
 fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: code, worktree: true"]);
+    test_env.workflow_yaml(&["id: code, worktree: true"]);
     let workflow = std::fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     test_env.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
-    test_env.plan(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
+    test_env.script_agent(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
     let engine = start_until_question(&test_env);
     let inbox = test_env.callboard(&["inbox"]).run();
     insta::assert_snapshot!(inbox.transcript(), @"
@@ -197,14 +197,14 @@ fn an_agent_cannot_answer() {
     let test_env = with_workflow(
         "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",
     );
-    test_env.plan(&[
+    test_env.script_agent(&[
         "code * do \"$shared/callboard\" answer trial/approve#1 approve 2>\"$shared/said\"; echo $? >\"$shared/code\"; hand_in COMPLETED tried",
     ]);
     let engine = test_env.run(&[]).start();
     let code = test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
     assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
-    assert_eq!(test_env.wait_for_text("code").trim(), "3");
-    assert!(test_env.wait_for_text("said").contains("from inside attempt `code#1.1`"));
+    assert_eq!(test_env.wait_for_lines("code").trim(), "3");
+    assert!(test_env.wait_for_lines("said").contains("from inside attempt `code#1.1`"));
     assert_eq!(answer(&test_env, &["trial/approve", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
 }
@@ -260,7 +260,7 @@ fn the_notify_command_is_called_once_for_each_item() {
     test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", notify_script.display()));
     let engine = start_until_question(&test_env);
     let calls = |number: usize| {
-        testkit::until(&test_env.shared_dir(), "the command is called", || {
+        testkit::wait_until(&test_env.shared_dir(), "the command is called", || {
             let calls = std::fs::read_to_string(test_env.shared_dir().join("calls")).ok()?;
             (calls.lines().count() == number).then_some(())
         });
@@ -297,7 +297,7 @@ fn with_hanging_notify_command() -> TestEnv {
 fn a_hanging_notify_command_ends_with_a_killed_engine() {
     let test_env = with_hanging_notify_command();
     let engine = start_until_question(&test_env);
-    let notify_process = test_env.wait_for_text("teller").trim().parse().unwrap();
+    let notify_process = test_env.wait_for_lines("teller").trim().parse().unwrap();
     let notify_process = ProcessHandle::of(notify_process).expect("it hangs");
     engine.kill();
     engine.wait();
@@ -332,7 +332,7 @@ fn the_inbox_lists_what_waits_in_all_runs_oldest_first() {
         let session = test_env.with_agent(&["run", "wf.yaml", "--run-id", run, "--exit-when-waiting"]).run();
         assert_eq!(session.code, 4, "{}", session.transcript());
     }
-    test_env.plan(&["* * exit 1"]);
+    test_env.script_agent(&["* * exit 1"]);
     assert_eq!(
         test_env.with_agent(&["run", "wf.yaml", "--run-id", "three", "--max-attempts", "1"]).run().code,
         1

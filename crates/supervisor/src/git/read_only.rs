@@ -30,7 +30,7 @@ struct BranchSnapshot {
 
 impl RunTrees {
     /// Records a worktree for [`Self::restore_work`], unless an earlier attempt has.
-    pub fn keep_work(&self, worktree: Option<&Worktree>) -> Result<(), TreeError> {
+    pub fn snapshot_work(&self, worktree: Option<&Worktree>) -> Result<(), TreeError> {
         let tree = worktree.into();
         let lock = self.lock(tree)?;
         let file = self.state_file(tree, "kept");
@@ -42,7 +42,7 @@ impl RunTrees {
         replace_synced_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
     }
 
-    /// Resets the worktree to its state at the last [`Self::keep_work`]: what read-only attempts have left since is
+    /// Resets the worktree to its state at the last [`Self::snapshot_work`]: what read-only attempts have left since is
     /// gone. Returns a sentence about what was removed, or `None` if there was nothing.
     pub fn restore_work(&self, worktree: Option<&Worktree>) -> Result<Option<String>, TreeError> {
         let tree = worktree.into();

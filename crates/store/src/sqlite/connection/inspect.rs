@@ -17,7 +17,7 @@ use crate::sqlite::sql::schema::{APPLICATION_ID, FORMAT, read_format};
 
 /// The state in which a store was found.
 #[derive(Debug)]
-pub struct Examined {
+pub struct StoreInspection {
     /// The format of the database.
     pub format: i64,
     /// The format this program writes.
@@ -31,7 +31,7 @@ pub struct Examined {
 /// How many problems are listed: one is enough to act on, and a broken file has thousands.
 const MAX_PROBLEMS: usize = 5;
 
-pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError> {
+pub(crate) fn inspect(location: &Location) -> Result<Option<StoreInspection>, OpenError> {
     if !open::is_present(location)? {
         return Ok(None);
     }
@@ -50,7 +50,7 @@ pub(crate) fn examine(location: &Location) -> Result<Option<Examined>, OpenError
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
     let store = (format == FORMAT).then(|| store_for_reading(location, connection)).transpose()?;
-    Ok(Some(Examined { format, known: FORMAT, problems, store }))
+    Ok(Some(StoreInspection { format, known: FORMAT, problems, store }))
 }
 
 fn quick_check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {

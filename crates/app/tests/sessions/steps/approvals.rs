@@ -87,7 +87,7 @@ fn an_answered_step_runs_before_it_is_completed() {
 #[test]
 fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
     let test_env = with_workflow(WORKFLOW);
-    test_env.plan(&[
+    test_env.script_agent(&[
         "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$shared/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$shared/file\"; hand_in COMPLETED shipped",
     ]);
     let engine = start_until_question(&test_env);
@@ -172,7 +172,7 @@ fn no_pause_skips_the_wait_and_says_so() {
 fn a_file_that_is_there_before_the_question_is_no_answer() {
     let test_env = with_workflow(WORKFLOW);
     let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/trial__review.2.json"#;
-    test_env.plan(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
+    test_env.script_agent(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("written before the question"), "{}", session.transcript());
@@ -187,7 +187,7 @@ fn a_file_that_is_there_before_the_question_is_no_answer() {
 #[test]
 fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
     let test_env = with_workflow(WORKFLOW);
-    test_env.plan(&[
+    test_env.script_agent(&[
         r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; hand_in COMPLETED coded"#,
     ]);
     assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);

@@ -9,7 +9,7 @@ use crate::rules::Deferred;
 ///
 /// It depends on the run alone. A new engine calls it first, so a transition is made even if the previous engine was
 /// killed between two commits.
-pub fn proceed(run: &mut Run) -> Option<Decision> {
+pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {}
         RunStatus::Stopping(_)
@@ -20,9 +20,9 @@ pub fn proceed(run: &mut Run) -> Option<Decision> {
             return None;
         }
     }
-    let Deferred { quiet, then } = run.machine.deferred()?;
+    let Deferred { must_be_idle: quiet, transition: then } = run.machine.deferred()?;
     let concerned = || run.active_turns.iter().filter(|(step, _)| quiet.contains(step));
-    if concerned().any(|(_, active)| active.status.holds_slot()) {
+    if concerned().any(|(_, active)| active.status.has_live_attempt()) {
         return None;
     }
     let queued: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use protocol::{Answer, KindOf, Kinds, RunId, StepId};
 use runner::{Clock, Journal};
 use serde_json::{Value, json};
-use testkit::harness::{person, spec, wait, worktrees, wrapper};
+use testkit::harness::{block_on, spec, test_author, worktrees, wrapper};
 use testkit::items::{Definition, Items};
 use testkit::{Running, Session, TestEnv};
 
@@ -32,15 +32,15 @@ fn run() -> RunId {
 /// Opens a run of the test protocol `items` with one item, `lamp`. `make` says what the agent of step `lamp.make` does.
 fn open_run(agent_directory: AgentDirectory, make: &str) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
-    test_env.plan(&[PLAN, make]);
+    test_env.script_agent(&[PLAN, make]);
     let definition = Definition::new("furnish the room");
-    let mut spec = spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent())));
+    let mut spec = spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent_path())));
     spec.options.worktrees = match agent_directory {
         AgentDirectory::Worktree => Some(worktrees(&test_env, &run())),
         AgentDirectory::Repository => None,
     };
     let store = test_env.open_store();
-    wait(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, person(), spec)).unwrap();
+    block_on(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, test_author(), spec)).unwrap();
     test_env
 }
 
@@ -56,15 +56,16 @@ fn integration_worktree(test_env: &TestEnv) -> PathBuf {
 fn approve(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
     let directory = test_env.repo().join(".items/trial");
     fs::create_dir_all(&directory).unwrap();
-    let item = testkit::until(&directory, "the item waits for a person", || {
+    let item = testkit::wait_until(&directory, "the item waits for a person", || {
         let text = fs::read_to_string(test_env.repo().join(FILE)).ok()?;
         let item: Value = serde_json::from_str(&text).expect("a view is whole");
         (item["approve"]["status"] == "waiting").then_some(item)
     });
     let mut journal =
-        wait(Journal::load(&test_env.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
+        block_on(Journal::load(&test_env.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
     let step = StepId::new("lamp.approve").unwrap();
-    wait(runner::answer(&mut journal, person(), &step, None, Answer::Approve { text: None })).unwrap();
+    block_on(runner::answer(&mut journal, test_author(), &step, None, Answer::Approve { text: None }))
+        .unwrap();
     (item, engine.wait())
 }
 
@@ -85,15 +86,16 @@ fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
         AgentDirectory::Worktree,
         r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$shared/edited"; read -r _ <"$shared/go"; note end "$CALLBOARD_ATTEMPT""#,
     );
-    let mut go = test_env.gate("go");
+    let mut go = test_env.barrier("go");
     let engine = resume(&test_env);
-    test_env.wait_for_note("edited");
-    let prompt = fs::read_to_string(test_env.attempt("trial", "lamp.make", "1.1").join("prompt.md")).unwrap();
+    test_env.wait_for_file("edited");
+    let prompt =
+        fs::read_to_string(test_env.attempt_dir("trial", "lamp.make", "1.1").join("prompt.md")).unwrap();
     assert!(prompt.contains(&format!("- `{FILE}`")), "{prompt}");
     engine.kill();
     engine.wait();
     let engine = resume(&test_env);
-    engine.wait_until_it_says("adopted");
+    engine.wait_for_stderr("adopted");
     go.open();
     let (item, ended) = approve(&test_env, engine);
     assert_eq!(ended.code, 0, "{}", ended.transcript());
@@ -105,7 +107,7 @@ fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
     assert!(log.stdout.contains("from the files that it edited"), "{}", log.transcript());
     // The edited copy is kept in the attempt's directory; git has the agent's other files only.
     let left =
-        fs::read_to_string(test_env.attempt("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
+        fs::read_to_string(test_env.attempt_dir("trial", "lamp.make", "1.1").join("copies-left").join(FILE));
     assert!(left.unwrap().contains("of brass"));
     let committed = test_env.git(&["ls-tree", "-r", "--name-only", "callboard/trial"]);
     assert_eq!(committed, "brass.txt\ntask.md\n");
@@ -169,7 +171,7 @@ fn a_run_in_the_repository_has_no_private_copies() {
     let test_env = open_run(AgentDirectory::Repository, make);
     let (_, ended) = approve(&test_env, resume(&test_env));
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    let attempt = test_env.attempt("trial", "lamp.make", "1.1");
+    let attempt = test_env.attempt_dir("trial", "lamp.make", "1.1");
     assert!(!attempt.join("copies.json").exists());
     assert!(!fs::read_to_string(attempt.join("prompt.md")).unwrap().contains("private copies"));
 }

@@ -44,8 +44,14 @@ fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
         ..harness::spec(&definition, &run, test_env.repo(), None)
     };
     let store = test_env.open_store();
-    harness::wait(runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, harness::person(), spec))
-        .unwrap();
+    harness::block_on(runner::open(
+        &store,
+        &Clock::system(),
+        KindOf::<Peer>::STATIC,
+        harness::test_author(),
+        spec,
+    ))
+    .unwrap();
 }
 
 /// Writes the output that the agent reports for a phase.
@@ -346,12 +352,12 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
 fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     database.execute("UPDATE runs SET protocol = 'opera'", []).unwrap();
     open(&test_env);
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
@@ -398,7 +404,7 @@ fn embedded_recover_returns_runs_of_every_protocol() {
     let listed = |protocol: &str| test_env.callboard(&["ls", "--protocol", protocol]).run().stdout;
     assert!(listed("steps").starts_with("trial  "), "{}", listed("steps"));
     assert!(listed("peer").starts_with(RUN), "{}", listed("peer"));
-    let database = test_env.store().join("callboard.db");
+    let database = test_env.store_dir().join("callboard.db");
     let shown = || test_env.callboard(&["show", CYCLE, "--json"]).run().json()["document"].clone();
     let before = shown();
     let mut bytes = fs::read(&database).unwrap();
@@ -423,12 +429,12 @@ fn embedded_recover_returns_runs_of_every_protocol() {
 fn embedded_agents_of_an_unreadable_run_are_not_orphans() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.plan(&["a * hang"]);
+    test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     let set_protocol = |protocol: &str| {
-        let database = rusqlite::Connection::open(test_env.store().join("callboard.db")).unwrap();
+        let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
         database.execute("UPDATE runs SET protocol = ?1", [protocol]).unwrap();
     };
     set_protocol("opera");

@@ -10,14 +10,14 @@ use crate::sessions::test_env;
 /// Makes a finished rehearsal of three steps, one after the other.
 fn finished() -> TestEnv {
     let test_env = test_env();
-    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
+    test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
     assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run().code, 0);
     test_env
 }
 
 /// Counts the turns that a step has had.
 fn turns(test_env: &TestEnv, step: &str) -> usize {
-    (1..).take_while(|turn| test_env.attempt("trial", step, &format!("{turn}.1")).exists()).count()
+    (1..).take_while(|turn| test_env.attempt_dir("trial", step, &format!("{turn}.1")).exists()).count()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn the_newest_run_of_the_workflow_starts_again_at_the_step() {
 #[test]
 fn a_failed_run_starts_again_before_the_failed_step() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
     let script = test_env.shared_dir().join("script.yaml");
     fs::write(&script, "steps: {code: [fail: why, fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
@@ -80,7 +80,7 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
 #[test]
 fn a_step_whose_needs_have_not_succeeded_is_no_start() {
     let test_env = test_env();
-    test_env.workflow_of(&["id: plan", "id: code, needs: [plan]"]);
+    test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
     let script = test_env.shared_dir().join("script.yaml");
     fs::write(&script, "steps: {plan: [fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
@@ -106,8 +106,8 @@ fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one
     assert!(again.stderr.contains("run `trial-v2` continues `trial`"), "{}", again.transcript());
     let steps = test_env.document("trial-v2")["steps"].clone();
     assert_eq!(steps["plan"]["ended_at"], test_env.document("trial")["steps"]["plan"]["ended_at"], "kept");
-    assert!(!test_env.attempt("trial-v2", "plan", "1.1").exists());
-    assert!(test_env.attempt("trial-v2", "review", "1.1").exists());
+    assert!(!test_env.attempt_dir("trial-v2", "plan", "1.1").exists());
+    assert!(test_env.attempt_dir("trial-v2", "review", "1.1").exists());
     assert_eq!(turns(&test_env, "code"), 1, "the old run stays as it is");
 
     let prompt = test_env.repo().join("task.md");
@@ -119,7 +119,7 @@ fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one
     let retried = test_env.callboard(&flags).run();
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stdout.contains("~ prompt text: "), "{}", retried.transcript());
-    assert!(test_env.attempt("trial-v3", "review", "1.1").join("prompt.md").exists());
+    assert!(test_env.attempt_dir("trial-v3", "review", "1.1").join("prompt.md").exists());
 }
 
 #[test]
