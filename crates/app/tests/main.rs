@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod documentation;
 mod faults;
 mod hosts;
 mod nats;
