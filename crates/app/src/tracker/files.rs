@@ -28,8 +28,8 @@ impl FileTracker {
         })
     }
 
-    /// Reads the files `<kind><number>.json`. Returns their paths and content, in the order of their numbers.
-    fn read_all(&self, kind: &str) -> Result<Vec<(PathBuf, Value)>, String> {
+    /// Reads the files `<kind><number>.json`. Returns their numbers, paths and content, in the order of their numbers.
+    fn read_all(&self, kind: &str) -> Result<Vec<(u32, PathBuf, Value)>, String> {
         let cannot_read = |error: io::Error| format!("cannot read `{}`: {error}", self.dir.display());
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.dir).map_err(cannot_read)? {
@@ -42,12 +42,14 @@ impl FileTracker {
             found.push((number, path, content.map_err(|error| format!("`{name}` is no JSON: {error}"))?));
         }
         found.sort_by_key(|(number, ..)| *number);
-        Ok(found.into_iter().map(|(_, path, content)| (path, content)).collect())
+        Ok(found)
     }
 
     /// Writes the next file of a kind, whole or not at all.
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
-        let path = self.dir.join(format!("{kind}{}.json", self.read_all(kind)?.len() + 1));
+        // Not the count: a user may have deleted one, and nothing is overwritten.
+        let newest = self.read_all(kind)?.last().map_or(0, |(number, ..)| *number);
+        let path = self.dir.join(format!("{kind}{}.json", newest + 1));
         write(&path, content)?;
         Ok(path.display().to_string())
     }
@@ -77,8 +79,8 @@ impl Tracker for FileTracker {
         let is_match = |comment: &Value| {
             comment["issue"] == number && comment["body"].as_str().is_some_and(|body| body.contains(text))
         };
-        let found = self.read_all(COMMENT)?.into_iter().find(|(_, comment)| is_match(comment));
-        Ok(found.map(|(path, _)| path.display().to_string()))
+        let found = self.read_all(COMMENT)?.into_iter().find(|(.., comment)| is_match(comment));
+        Ok(found.map(|(_, path, _)| path.display().to_string()))
     }
 
     fn comment(&self, number: u64, body: &str) -> Result<String, String> {
@@ -87,8 +89,8 @@ impl Tracker for FileTracker {
 
     fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String> {
         let found =
-            self.read_all(PULL_REQUEST)?.into_iter().find(|(_, request)| request["headRefName"] == branch);
-        Ok(found.map(|(path, request)| PullRequest {
+            self.read_all(PULL_REQUEST)?.into_iter().find(|(.., request)| request["headRefName"] == branch);
+        Ok(found.map(|(_, path, request)| PullRequest {
             url: path.display().to_string(),
             body: request["body"].as_str().unwrap_or_default().to_owned(),
         }))
@@ -103,10 +105,26 @@ impl Tracker for FileTracker {
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {
-        Ok(self.read_all(CLOSED)?.iter().any(|(_, closed)| closed["issue"] == number))
+        Ok(self.read_all(CLOSED)?.iter().any(|(.., closed)| closed["issue"] == number))
     }
 
     fn close(&self, number: u64) -> Result<(), String> {
         self.add(CLOSED, &json!({ "issue": number })).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comment_does_not_replace_another_one_after_one_was_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let tracker = FileTracker { dir: dir.path().to_owned() };
+        let paths: Vec<_> = ["one", "two", "three"].map(|body| tracker.comment(1, body).unwrap()).into();
+        fs::remove_file(&paths[0]).unwrap();
+        let fourth = tracker.comment(1, "four").unwrap();
+        assert!(!paths.contains(&fourth), "{fourth}");
+        assert!(tracker.find_comment(1, "three").unwrap().is_some());
     }
 }

@@ -43,9 +43,16 @@ fn a_plan_is_refused_with_the_reasons() {
     refused(|plan| plan["mode"] = "simple".into(), "one group with the id `main`");
     refused(|plan| plan["mode"] = "fast".into(), "`mode` is \"fast\": use");
     refused(|plan| plan["task_groups"][1]["id"] = "a".into(), "`A` and `a` differ only in letter case");
-    for command in
-        ["cd x; make", "make && test", "make | grep ok", "make >log", "echo $(date)", "echo `date`"]
-    {
+    for command in [
+        "cd x; make",
+        "make && test",
+        "make | grep ok",
+        "make >log",
+        "echo $(date)",
+        "echo `date`",
+        "test -f $HOME/x",
+        "test -f \"${HOME}/x\"",
+    ] {
         let reason = refusal(|plan| plan["success_criteria"][0]["command"] = command.into());
         assert!(
             reason.contains("no shell reads it: name a script, or write `sh -c '…'`"),
@@ -58,10 +65,10 @@ fn a_plan_is_refused_with_the_reasons() {
 fn a_command_may_quote_what_a_shell_would_read() {
     let mut run = TeamRun::open(definition());
     let mut plan = plan(&[("A", "a.txt", &[])]);
-    plan["success_criteria"][0]["command"] = r#"sh -c 'make && "test" | tee log' \; "a;b""#.into();
+    plan["success_criteria"][0]["command"] = r#"sh -c 'make && "test" | tee log' \; "a;b" "^a$" '$b'"#.into();
     run.report("pm.plan", plan);
     let command = &run.state.run.machine.brief(&StepId::new("pm.criteria").unwrap(), 1).checks[0].command;
-    assert_eq!(command, &["sh", "-c", r#"make && "test" | tee log"#, ";", "a;b"]);
+    assert_eq!(command, &["sh", "-c", r#"make && "test" | tee log"#, ";", "a;b", "^a$", "$b"]);
 }
 
 #[test]

@@ -67,6 +67,7 @@ impl Engine<'_> {
         let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, attempt);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
         let Some(patch) = self.journal.machine().partial_patch(&attempt.step, content) else {
+            discard_taken(&dir);
             return Ok(());
         };
         let author = EditAuthor::Step(attempt.step.clone());

@@ -52,7 +52,8 @@ pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let kept = read_recorded(dir);
     let is_last = kept.last().is_some_and(|last| last.source == Source::File && last.text == text);
-    if is_last || kept.len() >= MAX_RECORDED_FILES { Ok(()) } else { keep(dir, Source::File, text) }
+    let files = kept.iter().filter(|report| report.source == Source::File).count();
+    if is_last || files >= MAX_RECORDED_FILES { Ok(()) } else { keep(dir, Source::File, text) }
 }
 
 /// Returns the kept reports in the order of time. Lines that were cut are left out.
@@ -96,6 +97,18 @@ mod tests {
             record_report_file(&dir).unwrap();
         }
         assert_eq!(read_recorded(&dir).len(), MAX_RECORDED_FILES);
+    }
+
+    #[test]
+    fn submitted_reports_leave_room_for_the_report_file() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = AttemptDir::at(root.path());
+        for _ in 0..MAX_RECORDED_FILES {
+            keep(&dir, Source::Submitted, "{}\n".to_owned()).unwrap();
+        }
+        fs::write(dir.report(), "{}").unwrap();
+        record_report_file(&dir).unwrap();
+        assert_eq!(read_recorded(&dir).last().map(|last| last.source), Some(Source::File));
     }
 
     #[test]

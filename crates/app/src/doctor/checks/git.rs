@@ -47,7 +47,9 @@ fn remaining_worktrees(context: &DoctorContext, common_dir: &Path, runs: &Runs) 
     let remaining = linked.filter_map(|entry| {
         let reason = fs::read_to_string(entry.path().join("locked")).ok()?;
         let run = supervisor::git::run_of_lock(&reason)?;
-        let has_ended = !runs.unfinished.iter().any(|unfinished| unfinished.run.as_str() == run);
+        // A run that is not in this store may be running in another one.
+        let is_here = runs.all.iter().any(|listing| listing.run.as_str() == run);
+        let has_ended = is_here && !runs.unfinished.iter().any(|unfinished| unfinished.run.as_str() == run);
         let path = fs::read_to_string(entry.path().join("gitdir")).ok()?;
         let path = PathBuf::from(path.trim_end()).parent()?.to_owned();
         (has_ended && path.exists()).then(|| (path, run.to_owned()))

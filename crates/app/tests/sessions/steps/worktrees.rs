@@ -183,6 +183,12 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     let text = format!("{}{}", doctor.stdout, doctor.stderr);
     assert!(text.contains("2 worktrees remain of runs that have ended"), "{text}");
     assert!(text.contains(&format!("{} of run `trial`", worktree.display())), "{text}");
+    // Another store of the repository does not know whether the run has ended.
+    let other = test_env.home().join("other").display().to_string();
+    let run = ["run", "wf.yaml", "--run-id", "other", "--rehearse", "--store", &other];
+    assert_eq!(test_env.callboard(&run).run().code, 0);
+    let doctor = test_env.callboard(&["doctor", "--store", &other]).run();
+    assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("`trial`"), "{}", doctor.transcript());
     test_env.script_agent(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0);
     assert_eq!(test_env.git(&["show", "main:made.txt"]), "whole\n");

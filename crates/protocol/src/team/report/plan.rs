@@ -365,15 +365,23 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
     }
 }
 
-/// Returns the first unquoted character of a command that only a shell would understand.
+/// Returns the first character of a command that only a shell would understand: an unquoted operator, or the start of
+/// an expansion, which double quotes do not prevent.
 fn shell_operator(command: &str) -> Option<char> {
     let (mut quote, mut before) = (None, ' ');
-    for c in command.chars() {
+    let mut chars = command.chars().peekable();
+    while let Some(c) = chars.next() {
         let is_escaped = std::mem::replace(&mut before, c) == '\\' && quote != Some('\'');
         match (c, quote) {
             _ if is_escaped => before = ' ',
             ('\'' | '"', None) => quote = Some(c),
             (_, Some(open)) if open == c => quote = None,
+            ('`', Some('"')) => return Some(c),
+            ('$', None | Some('"'))
+                if chars.peek().is_some_and(|next| next.is_alphabetic() || "_{(".contains(*next)) =>
+            {
+                return Some(c);
+            }
             (';' | '&' | '|' | '<' | '>' | '`' | '(' | ')', None) => return Some(c),
             _ => {}
         }
