@@ -250,12 +250,9 @@ fn without_times(value: Value) -> Value {
     }
 }
 
+// On NATS the lease of each killed engine would have to expire.
 #[test]
-fn a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturbed_one() {
-    if testkit::on_nats() {
-        eprintln!("SKIPPED: the lease of a killed engine has to run out there");
-        return;
-    }
+fn embedded_a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturbed_one() {
     let undisturbed = TeamRun::open(None).run_to_success();
     assert_eq!(undisturbed.received.len(), 5, "{undisturbed:?}");
     let why = undisturbed.not_merged.as_deref().unwrap_or_default();

@@ -4,9 +4,9 @@
 
 #[path = "../contract/mod.rs"]
 mod contract;
-mod inspect;
 mod files;
 mod formats;
+mod inspect;
 mod location;
 mod query_plans;
 mod salvage;

@@ -29,10 +29,9 @@ impl<'s> Callboard<'s> {
             .prepared()
     }
 
-    /// Runs the call on a terminal of its own with `script`. Returns `None` if `script` is not installed.
-    pub fn on_terminal(self) -> Option<Self> {
-        let has_script =
-            Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
+    /// Runs the call on a terminal of its own, with `script`. The name of a test that uses it begins with `needs_script_`.
+    #[must_use]
+    pub fn on_terminal(self) -> Self {
         let program = self.test_env.program().to_str().expect("our paths are UTF-8");
         let words = std::iter::once(program).chain(self.arguments.iter().map(String::as_str));
         let line: Vec<_> = words.map(|word| format!("'{word}'")).collect();
@@ -40,7 +39,7 @@ impl<'s> Callboard<'s> {
         command.args(["--quiet", "--flush", "--return", "--command", &line.join(" "), "/dev/null"]);
         let mut prepared = Self { command, ..self }.prepared();
         prepared.command.env("TERM", "xterm").env("SHELL", "/bin/sh").stdin(Stdio::piped());
-        has_script.then_some(prepared)
+        prepared
     }
 
     /// Runs the call from a line of shell in which `"$@"` is the call: for limits, closed pipes and unusual parents.

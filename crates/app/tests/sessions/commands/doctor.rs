@@ -313,11 +313,7 @@ fn a_store_readable_by_others_gets_a_command_that_closes_it() {
 }
 
 #[test]
-fn another_users_store_is_a_finding() {
-    // Only root can create another user's directory.
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
+fn needs_root_another_users_store_is_a_finding() {
     let test_env = env_with_succeeded_run();
     std::os::unix::fs::chown(test_env.repo().join(".git/callboard"), Some(1), Some(1)).unwrap();
     let problem = expect_one_problem(&doctor(&test_env, &[]), "store");

@@ -5,15 +5,12 @@ use std::fs;
 use crate::sessions::{status, test_env};
 
 #[test]
-fn a_running_step_has_a_line_with_its_last_output() {
+fn needs_script_a_running_step_has_a_line_with_its_last_output() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.script_agent(&["a * wait gate"]);
     let mut gate = test_env.barrier("gate");
-    let Some(run) = test_env.run(&[]).on_terminal() else {
-        eprintln!("SKIPPED: there is no `script` here");
-        return;
-    };
+    let run = test_env.run(&[]).on_terminal();
     let running = run.start();
     running.wait_for_stdout("a at work");
     gate.open();
@@ -24,14 +21,11 @@ fn a_running_step_has_a_line_with_its_last_output() {
 }
 
 #[test]
-fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
+fn needs_script_ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.script_agent(&["a * hang"]);
-    let Some(run) = test_env.run(&[]).on_terminal() else {
-        eprintln!("SKIPPED: there is no `script` here");
-        return;
-    };
+    let run = test_env.run(&[]).on_terminal();
     let mut running = run.start();
     running.wait_for_stdout("a at work");
     running.press("\u{3}");
@@ -51,7 +45,7 @@ fn ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
 }
 
 #[test]
-fn a_report_cannot_send_escape_sequences_to_the_terminal() {
+fn needs_script_a_report_cannot_send_escape_sequences_to_the_terminal() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     let agent = test_env.write_program(
@@ -76,7 +70,7 @@ END
         &["graph", "trial"],
     ];
     for arguments in std::iter::once(run.as_slice()).chain(inspecting) {
-        let Some(call) = test_env.callboard(arguments).on_terminal() else { return };
+        let call = test_env.callboard(arguments).on_terminal();
         let shown = call.run();
         for sequence in ["\u{1b}]", "\u{7}", "\u{1b}[2J", "\u{202e}"] {
             assert!(!shown.stdout.contains(sequence), "{arguments:?} {sequence:?}: {:?}", shown.stdout);

@@ -86,7 +86,7 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     // There was no running agent to adopt.
     assert!(resumed.stderr.contains("a#1.1 was in progress: continuing"), "{}", resumed.stderr);
-    assert!(!resumed.stderr.contains("found at work"), "{}", resumed.stderr);
+    assert!(!resumed.stderr.contains("adopted"), "{}", resumed.stderr);
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
     assert_eq!((&shown["engine"], &shown["steps"]), (&json!({ "status": "not_needed" }), &json!({})));
 }
