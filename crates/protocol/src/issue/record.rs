@@ -385,7 +385,7 @@ fn record_transition(
             document.engine.asked = 0;
         }
         IssueChange::Failed(FailureCause::Pipeline) => {
-            record_no_attempts_left(definition, document, entry.at)
+            record_no_attempts_left(definition, document, entry.at);
         }
         IssueChange::Failed(cause) => record_failure(document, *cause, entry),
         IssueChange::Retried(cause) => {

@@ -2,7 +2,7 @@
 //!
 //! * [`absorb()`] takes a *fact*. It has happened, so it cannot fail; a stale fact is [ignored](Absorbed::Ignored).
 //! * [`consider()`] takes a *request*. It may be [refused](Refusal).
-//! * [`proceed()`] makes the protocol's deferred transition.
+//! * [`make_deferred_transition()`] makes the protocol's deferred transition.
 //! * [`start_queued`] gives free slots to queued steps.
 //!
 //! Each applies exactly the [changes](Change) it returns: replaying the changes of an entry on the state before it

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, GroupId, ModeChoice};
 use super::document::{self, Document, GroupPart, Mailbox};
+use super::report::command;
 use super::report::copies;
 use super::report::plan::{self, overlap};
 use super::report::verdicts;
@@ -116,7 +117,7 @@ fn worktree(document: &Document, id: &GroupId) -> Worktree {
 /// Returns the commands of the success criteria as checks.
 fn criteria_checks(document: &Document) -> Vec<CheckSpec> {
     let specs = document.plan.criteria.iter().filter_map(|record| {
-        let command = plan::command_words(record.criterion.command.as_ref()?)?;
+        let command = command::words(record.criterion.command.as_ref()?)?;
         Some(CheckSpec { name: record.criterion.id.clone(), command, timeout: CRITERION_TIMEOUT })
     });
     specs.collect()

@@ -71,7 +71,7 @@ fn agents_may_at_most_block_the_pipeline() {
         let (report, refused) = restricted(agent.step(), blocked.clone());
         match agent {
             Agent::Triage | Agent::Reviewer => {
-                assert_eq!(report.extra_fields["pipeline"], blocked["pipeline"])
+                assert_eq!(report.extra_fields["pipeline"], blocked["pipeline"]);
             }
             Agent::Analyst | Agent::Writer => {
                 assert!(!report.extra_fields.contains_key("pipeline"));

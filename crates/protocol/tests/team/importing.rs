@@ -1,4 +1,4 @@
-//! The import of the files of another system (`Store`): the seed's examples come back equal, deviations are noted, and
+//! The import of `CoordinationFiles`, the files of another system: the seed's examples come back equal, deviations are noted, and
 //! work that is claimed to be complete is verified.
 
 use protocol::team::{CoordinationFiles, Stage};

@@ -1,6 +1,4 @@
 //! Imports `coordination/`, which another program has written.
-//!
-//! That directory is the store of a team (`Store`). The store of Callboard is `AnyStore`.
 
 use std::collections::BTreeMap;
 use std::fs;

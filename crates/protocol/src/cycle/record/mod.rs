@@ -227,7 +227,7 @@ impl Recorder<'_> {
                 TurnEffect::Reported | TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } => {}
                 TurnEffect::Exhausted => self.set_result(role, "failed", None),
                 TurnEffect::Stopped | TurnEffect::Released | TurnEffect::Drained => {
-                    self.set_result(role, "stopped", None)
+                    self.set_result(role, "stopped", None);
                 }
             }
         }

@@ -148,7 +148,7 @@ impl Recorder<'_> {
                 (step.status, step.ended_at) = (StepDocumentStatus::Done, Some(at));
             }),
             Change::Dequeued { step } => {
-                self.update_step(&parse_step(step), |step, _| step.status = StepDocumentStatus::Pending)
+                self.update_step(&parse_step(step), |step, _| step.status = StepDocumentStatus::Pending);
             }
             Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
         }
@@ -293,7 +293,7 @@ impl Recorder<'_> {
             }
             TeamChange::Accepted => self.document.run.refusal = None,
             TeamChange::Failed { step } => {
-                self.update_step(step, |step, _| step.status = StepDocumentStatus::Failed)
+                self.update_step(step, |step, _| step.status = StepDocumentStatus::Failed);
             }
             TeamChange::Retried { step } => {
                 self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::super::definition::{GroupId, Mode, ModeChoice};
 use super::super::step::{PlannedCriterion, PlannedGroup, PlannedWork};
+use super::command;
 
 /// A plan that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -353,45 +354,16 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
             problems.push(format!("criterion `{id}` names the task `{task}`, which does not exist"));
         }
         let Some(command) = &criterion.command else { continue };
-        if let Some(operator) = shell_operator(command) {
+        if let Some(operator) = command::shell_operator(command) {
             problems.push(format!(
                 "the command of criterion `{id}` has `{operator}`, but no shell reads it: name a script, or write `sh -c '…'`"
             ));
-        } else if command_words(command).is_none() {
+        } else if command::words(command).is_none() {
             problems.push(format!(
                 "the command of criterion `{id}` cannot be read as a program and its arguments"
             ));
         }
     }
-}
-
-/// Returns the first character of a command that only a shell would understand: an unquoted operator, or the start of
-/// an expansion, which double quotes do not prevent.
-fn shell_operator(command: &str) -> Option<char> {
-    let (mut quote, mut before) = (None, ' ');
-    let mut chars = command.chars().peekable();
-    while let Some(c) = chars.next() {
-        let is_escaped = std::mem::replace(&mut before, c) == '\\' && quote != Some('\'');
-        match (c, quote) {
-            _ if is_escaped => before = ' ',
-            ('\'' | '"', None) => quote = Some(c),
-            (_, Some(open)) if open == c => quote = None,
-            ('`', Some('"')) => return Some(c),
-            ('$', None | Some('"'))
-                if chars.peek().is_some_and(|next| next.is_alphabetic() || "_{(".contains(*next)) =>
-            {
-                return Some(c);
-            }
-            (';' | '&' | '|' | '<' | '>' | '`' | '(' | ')', None) => return Some(c),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// Splits a command into the program and its arguments.
-pub(in crate::team) fn command_words(command: &str) -> Option<Vec<String>> {
-    shell_words::split(command).ok().filter(|words| !words.is_empty())
 }
 
 /// Returns the phases in order. Without stated ones, a group comes as early as its dependencies allow.
