@@ -93,6 +93,27 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
+/// The view that `pause` made stale was written by an engine that could not record it any more.
+#[test]
+fn the_view_of_an_engine_that_was_stopped_and_killed_is_not_taken_for_an_external_write() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.script_agent(&["a * wait gate"]);
+    let mut gate = test_env.barrier("gate");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    running.signal(Signal::STOP);
+    testkit::wait_until_stopped(running.pid());
+    let paused = test_env.callboard(&["pause", "trial"]).run();
+    assert_eq!(paused.code, 0, "{}", paused.transcript());
+    running.kill();
+    running.wait();
+    gate.open();
+    let resumed = test_env.callboard(&["resume"]).run();
+    assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    assert!(!resumed.stderr.contains("E017"), "{}", resumed.transcript());
+}
+
 #[test]
 fn a_stopped_shim_keeps_its_time_limit() {
     let test_env = test_env();

@@ -96,6 +96,23 @@ async fn assert_quarantined(document: Option<&str>) {
 }
 
 #[tokio::test]
+async fn a_commit_with_a_false_checksum_is_not_intact() {
+    let server = Server::start();
+    let (store, run) = (NatsStore::new(server.settings()), run("a"));
+    let first = store.commit(entry_commit(&run, Position::absent(), "honest")).await.unwrap();
+    let client = async_nats::connect(server.address()).await.unwrap();
+    let journal = async_nats::jetstream::new(client).get_stream("callboard-journal").await.unwrap();
+    let message = journal.get_last_raw_message_by_subject("callboard.run.a").await.unwrap();
+    let text = String::from_utf8(message.payload.to_vec()).unwrap();
+    assert!(text.contains("honest"), "{text}");
+    journal.purge().await.unwrap();
+    put(&server, "callboard.run.a", text.replace("honest", "forged")).await;
+    let store = NatsStore::new(server.settings());
+    assert_eq!(store.entry(&run, first.revision).await.unwrap().unwrap().body, "forged", "it can be read");
+    assert_eq!(store.last_intact_revision(&run).await.unwrap(), Revision(0));
+}
+
+#[tokio::test]
 async fn a_message_of_a_newer_version_is_not_an_unknown_message() {
     let server = Server::start();
     let (store, run) = (NatsStore::new(server.settings()), run("r"));

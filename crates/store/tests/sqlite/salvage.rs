@@ -119,8 +119,12 @@ async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
     let (removed, next) = (RunId::new("removed").unwrap(), RunId::new("next").unwrap());
-    let position =
-        store.commit(entry_commit(&removed, Position::absent(), "{\"of\":\"removed\"}")).await.unwrap();
+    // More pages than the next run fills again.
+    let mut position = Position::absent();
+    for n in 0..100 {
+        let entry = format!("{{\"of\":\"removed\",\"n\":{n},\"text\":\"{}\"}}", "x".repeat(300));
+        position = store.commit(entry_commit(&removed, position, &entry)).await.unwrap();
+    }
     let lock = store.lock_engine(&removed).await.unwrap();
     store.remove_run(&lock, position).await.unwrap();
     store.commit(entry_commit(&next, Position::absent(), "{\"of\":\"next\"}")).await.unwrap();
