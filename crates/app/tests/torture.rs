@@ -11,6 +11,7 @@ fn env_number(name: &str, default: u64) -> u64 {
 fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let torture = Torture {
         program: env!("CARGO_BIN_EXE_callboard").into(),
+        // A protocol of the tests, whose steps are people and effects.
         items: crate::items_program(),
         // A killed server costs seconds: a client without an answer has to find out whether its write was committed.
         kills: u32::try_from(env_number(
@@ -23,10 +24,13 @@ fn nothing_is_lost_or_repeated_whatever_is_killed() {
     let tally = torture.run();
     println!("{tally}");
     assert!(tally.engine_kills > 0 && tally.adopted > 0, "it killed without effect: {tally}");
-    assert_eq!(tally.items > 0, !testkit::on_nats(), "people and effects were left out: {tally}");
-    assert!(tally.features > 0 || testkit::on_nats(), "merges were left out: {tally}");
-    assert!(tally.phases_of_steps > 0, "people, conditions, checks and data loops were left out: {tally}");
-    assert!(tally.issues > 0 || testkit::on_nats(), "effects on git and on a tracker were left out: {tally}");
-    assert!(tally.teams > 0, "groups and their merges were left out: {tally}");
+    assert_eq!(tally.items_runs > 0, !testkit::on_nats(), "people and effects were left out: {tally}");
+    assert!(tally.worktree_runs > 0 || testkit::on_nats(), "merges were left out: {tally}");
+    assert!(tally.phase_runs > 0, "people, conditions, checks and data loops were left out: {tally}");
+    assert!(
+        tally.issue_runs > 0 || testkit::on_nats(),
+        "effects on git and on a tracker were left out: {tally}"
+    );
+    assert!(tally.team_runs > 0, "groups and their merges were left out: {tally}");
     assert_eq!(tally.server_kills > 0, testkit::on_nats(), "{tally}");
 }

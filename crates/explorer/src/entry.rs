@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input as EntryInput, Timer};
-use protocol::run::{Change, Decision, Ending, Fact, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, Decision, Ending, Fact};
 use protocol::{AttemptId, ParsedReport, StepId, Timestamp};
 use serde_json::Value;
 
@@ -109,7 +109,7 @@ fn failure_evidence(kind: FailureKind, error: &str) -> Evidence {
 /// Returns the timers that an engine sets: one for each attempt that will be retried.
 fn timers(decision: &Decision, at: Timestamp) -> Vec<Timer> {
     let retried = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: TurnEffect::WillRetry { .. }, .. } => Some(attempt),
+        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { .. }, .. } => Some(attempt),
         _ => None,
     });
     let timer = |attempt: &AttemptId| Timer { attempt: attempt.clone(), fires_at: at, length_ms: 1 };

@@ -32,7 +32,9 @@ pub use brief::prompt;
 pub use closest::closest;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, Epoch, InvalidId, Revision, RunId, StepId, Turn};
 pub use machine::{Document, KINDS, Kind, KindInfo, KindOf, Kinds, Machine, Typed};
-pub use people::{Answer, AnswerFile, AnswerOption, BadItemId, ItemId, ItemKind, OpenItem, Question};
+pub use people::{
+    Answer, AnswerFile, AnswerOption, InboxItemId, InvalidInboxItemId, ItemKind, OpenItem, Question,
+};
 pub use rules::{
     Effect, Event, ImportRefusal, Move, NOT_MERGED, Never, Next, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepKind, View,

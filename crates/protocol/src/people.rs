@@ -187,14 +187,16 @@ pub struct OpenItem<S = StepId> {
 }
 
 /// The id, inside its run, of something that waits for a person: `STEP#TURN[:ITEM]`. People may leave out the turn.
+///
+/// `ITEM` is one of several that the protocol lists for a step, such as an open question of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ItemId {
+pub struct InboxItemId {
     pub step: StepId,
     pub turn: Option<Turn>,
     pub item: Option<String>,
 }
 
-impl fmt::Display for ItemId {
+impl fmt::Display for InboxItemId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.step)?;
         if let Some(turn) = self.turn {
@@ -210,12 +212,12 @@ impl fmt::Display for ItemId {
 /// A text that does not have the form `STEP#TURN[:ITEM]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the id of a question such as `approve#1`")]
-pub struct BadItemId(String);
+pub struct InvalidInboxItemId(String);
 
-impl FromStr for ItemId {
-    type Err = BadItemId;
+impl FromStr for InboxItemId {
+    type Err = InvalidInboxItemId;
 
-    fn from_str(text: &str) -> Result<Self, BadItemId> {
+    fn from_str(text: &str) -> Result<Self, InvalidInboxItemId> {
         let parse = || {
             let (rest, item) = match text.split_once(':') {
                 Some((_, "")) => return None,
@@ -228,7 +230,7 @@ impl FromStr for ItemId {
             };
             Some(Self { step: StepId::new(step).ok()?, turn, item })
         };
-        parse().ok_or_else(|| BadItemId(text.to_owned()))
+        parse().ok_or_else(|| InvalidInboxItemId(text.to_owned()))
     }
 }
 
@@ -239,10 +241,10 @@ mod tests {
     #[test]
     fn an_item_id_prints_as_it_parses() {
         for text in ["approve", "approve#2", "lamp.approve#10", "review#1:2"] {
-            assert_eq!(text.parse::<ItemId>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<InboxItemId>().unwrap().to_string(), text);
         }
         for text in ["", "#1", "a#", "a#x", "a#1:", "a b#1"] {
-            assert!(text.parse::<ItemId>().is_err(), "{text} should be refused");
+            assert!(text.parse::<InboxItemId>().is_err(), "{text} should be refused");
         }
     }
 

@@ -53,8 +53,8 @@ pub trait Present: Protocol {
         None
     }
     /// Returns what belongs to the step besides the work of its agent.
-    fn outline(_definition: &Self::Definition, _step: &Self::Step) -> StepOutline {
-        StepOutline::default()
+    fn details(_definition: &Self::Definition, _step: &Self::Step) -> StepDetails {
+        StepDetails::default()
     }
     /// Whether steps that need this one may start.
     fn unblocks_dependents(definition: &Self::Definition, state: &Self::State, step: &Self::Step) -> bool;
@@ -136,7 +136,7 @@ pub trait Present: Protocol {
 
 /// What belongs to a step besides the work of its agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct StepOutline {
+pub struct StepDetails {
     /// The names of what must hold before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<String>,
@@ -151,7 +151,7 @@ pub struct StepOutline {
     pub person: bool,
 }
 
-impl StepOutline {
+impl StepDetails {
     /// Returns what it says, in a few words each.
     pub fn lines(&self) -> Vec<String> {
         let named = |word: &str, names: &[String]| {

@@ -1,7 +1,7 @@
 //! `callboard answer RUN/STEP#TURN[:ITEM]`.
 
 use protocol::run::RunStatus;
-use protocol::{Answer, ItemId, Machine, RunId};
+use protocol::{Answer, InboxItemId, Machine, RunId};
 use runner::{AnswerError, FirstAnswer};
 
 use super::block_on;
@@ -98,19 +98,20 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::usage(format_args!("`{}` is not the id of a question", arguments.id))
             .hint("type it as `callboard inbox` shows it: RUN/STEP#TURN")
     };
-    let (run, item) = arguments.id.rsplit_once('/').ok_or_else(bad_id)?;
-    let item: ItemId = item.parse().map_err(|_| bad_id())?;
+    let (run, id) = arguments.id.rsplit_once('/').ok_or_else(bad_id)?;
+    let id: InboxItemId = id.parse().map_err(|_| bad_id())?;
     block_on(async {
         let (store, run) = workspace.find_run(run).await?;
         let mut journal = workspace.load(&store, &run).await?;
         control::refuse_inside_attempt(&format!("answer a question of run `{run}`"))?;
-        let step = present::step(&run, journal.machine(), item.step.as_str())?;
-        if item.item.is_some() {
-            return Err(not_answerable(&run, &item, journal.machine()));
+        let step = present::step(&run, journal.machine(), id.step.as_str())?;
+        if id.item.is_some() {
+            // Not a question of a step: the hint says how this is dealt with.
+            return Err(not_answerable(&run, &id, journal.machine()));
         }
         let answered =
-            runner::answer(&mut journal, workspace::person_author(), &step, item.turn, answer.clone()).await;
-        let turn = answered.map_err(|error| refused(&run, &item, error))?;
+            runner::answer(&mut journal, workspace::person_author(), &step, id.turn, answer.clone()).await;
+        let turn = answered.map_err(|error| refused(&run, &id, error))?;
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.
         let has_engine = views::settle(&workspace, &store, &run).await?;
@@ -128,7 +129,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// The failure for an item that the protocol lists and that is not the question of a step.
-fn not_answerable(run: &RunId, item: &ItemId, machine: &dyn Machine) -> Failure {
+fn not_answerable(run: &RunId, item: &InboxItemId, machine: &dyn Machine) -> Failure {
     let open = machine
         .open_items()
         .into_iter()
@@ -140,7 +141,7 @@ fn not_answerable(run: &RunId, item: &ItemId, machine: &dyn Machine) -> Failure 
     }
 }
 
-fn refused(run: &RunId, item: &ItemId, error: AnswerError) -> Failure {
+fn refused(run: &RunId, item: &InboxItemId, error: AnswerError) -> Failure {
     let action = format!("cannot answer `{run}/{item}`");
     match error {
         AnswerError::Answered(first) => {

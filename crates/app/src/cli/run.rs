@@ -7,7 +7,7 @@ pub(super) mod start_at;
 use std::path::PathBuf;
 
 use protocol::KindOf;
-use protocol::brief::Memory;
+use protocol::brief::MemoryUpdates;
 use protocol::steps::{DEFAULT_MAX_ITERATIONS, OnFailure, Steps};
 
 use self::git_worktree::GitWorktree;
@@ -210,7 +210,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         on_failure: arguments.on_failure.into(),
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
         gate_state_file: arguments.gate_state_file,
-        memory: if arguments.memory { Memory::Applied } else { Memory::NotApplied },
+        memory: if arguments.memory { MemoryUpdates::Applied } else { MemoryUpdates::NotApplied },
         report_schema: arguments.schema.as_deref().map(definition::report_schema).transpose()?,
     };
     let definition = definition::read(&workspace, &file, limits)?;

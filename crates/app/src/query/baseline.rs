@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Entry, Input};
-use protocol::run::{Change, TurnEffect};
+use protocol::run::{AttemptConsequence, Change};
 use protocol::{Revision, StepId, StepKind, Timestamp};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) async fn mark_slow(
         running.iter().map(|(step, (.., kind))| ((*step).clone(), (*kind, Vec::new()))).collect();
     for attempted in history.attempts.iter().rev() {
         if let Some(over) = &attempted.end
-            && over.exit == TurnEffect::Reported
+            && over.exit == AttemptConsequence::Reported
         {
             add_sample(&mut samples, &attempted.id.step, attempted.kind, over.took);
         }
@@ -120,7 +120,7 @@ fn reported(entry: &Entry) -> Option<(StepId, StepKind, Duration)> {
     let Input::Fact { evidence: Some(evidence), .. } = &entry.input else { return None };
     let took = Duration::from_millis(evidence.duration_ms?);
     entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt, exit: TurnEffect::Reported, kind } => {
+        Change::Ended { attempt, exit: AttemptConsequence::Reported, kind } => {
             Some((attempt.step.clone(), *kind, took))
         }
         _ => None,

@@ -3,7 +3,7 @@
 use protocol::brief::Upstream;
 use protocol::present::Line;
 use protocol::run::RunStatus;
-use protocol::{ItemId, ItemKind, Machine, OpenItem, Outcome, RunId, StepId, Timestamp, Turn};
+use protocol::{InboxItemId, ItemKind, Machine, OpenItem, Outcome, RunId, StepId, Timestamp, Turn};
 use runner::{RunAtRevision, RunSpec};
 use serde::Serialize;
 use supervisor::git::{Changes, TreeError};
@@ -40,7 +40,7 @@ pub(crate) struct InboxItem {
 impl InboxItem {
     /// Returns the question of a step that waits for a person.
     pub(crate) fn question(spec: &RunSpec, machine: &dyn Machine, step: &StepId, turn: Turn) -> Self {
-        let id = ItemId { step: step.clone(), turn: Some(turn), item: None };
+        let id = InboxItemId { step: step.clone(), turn: Some(turn), item: None };
         let question = machine.question(step);
         let kind = question.as_ref().map_or(ItemKind::Question, |question| question.kind);
         let mut item = Self::new(spec, machine, format!("/{id}"), kind);
@@ -57,7 +57,7 @@ impl InboxItem {
     fn open_item(run_at: &RunAtRevision, open: OpenItem) -> Self {
         let OpenItem { step, item, question, hint } = open;
         let turn = run_at.state.run.turns.get(&step).copied();
-        let id = ItemId { step: step.clone(), turn, item: Some(item) };
+        let id = InboxItemId { step: step.clone(), turn, item: Some(item) };
         let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), question.kind);
         item.step = Some(step);
         item.since = Some(run_at.state.at);
@@ -68,7 +68,7 @@ impl InboxItem {
 
     fn stalled(run_at: &RunAtRevision, step: StepId, why: String) -> Self {
         let turn = run_at.state.run.turns.get(&step).copied();
-        let id = ItemId { step: step.clone(), turn, item: None };
+        let id = InboxItemId { step: step.clone(), turn, item: None };
         let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), ItemKind::Stalled);
         item.since = Some(run_at.state.at);
         item.step = Some(step);

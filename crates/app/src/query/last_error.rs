@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use protocol::present::StatusKind;
-use protocol::run::TurnEffect;
+use protocol::run::AttemptConsequence;
 use protocol::{AttemptId, Revision, StepKind, Timestamp};
 use runner::{AttemptEndRecord, AttemptRecord, History, RunAtRevision};
 use serde::Serialize;
@@ -54,19 +54,21 @@ fn error(
     over: &AttemptEndRecord,
 ) -> Option<String> {
     match over.exit {
-        TurnEffect::WillRetry { .. }
-        | TurnEffect::Interrupted { .. }
-        | TurnEffect::Exhausted
-        | TurnEffect::Drained => Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned())),
+        AttemptConsequence::WillRetry { .. }
+        | AttemptConsequence::Interrupted { .. }
+        | AttemptConsequence::Exhausted
+        | AttemptConsequence::Drained => {
+            Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
+        }
         // A gate with a valid report fails if no iteration is left.
-        TurnEffect::Reported => {
+        AttemptConsequence::Reported => {
             let machine = run_at.machine();
             let step = Some(&attempted.id.step).filter(|step| machine.has_step(step))?;
             let summary = machine.step_summary(step);
             let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
             (summary.kind == StatusKind::Failed && is_newest()).then_some(summary.error)?
         }
-        TurnEffect::Stopped | TurnEffect::Released => None,
+        AttemptConsequence::Stopped | AttemptConsequence::Released => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol::brief::Memory;
+use protocol::brief::MemoryUpdates;
 use protocol::check::schema;
 use protocol::steps::{Definition, DefinitionSource, OnFailure};
 use protocol::{KindInfo, RunLocation};
@@ -28,7 +28,7 @@ pub(crate) struct DefinitionOptions {
     pub(crate) approvals: Approvals,
     /// The file with the conditions of `gates`.
     pub(crate) gate_state_file: Option<PathBuf>,
-    pub(crate) memory: Memory,
+    pub(crate) memory: MemoryUpdates,
     /// The JSON Schema of reports.
     pub(crate) report_schema: Option<Arc<Value>>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use protocol::Outcome;
 use protocol::Timestamp;
 use protocol::entry::Entry;
-use protocol::run::{Change, TurnEffect};
+use protocol::run::{AttemptConsequence, Change};
 use runner::{Clock, EngineExit, Notice};
 use testkit::TestEnv;
 use tokio::sync::Notify;
@@ -44,7 +44,7 @@ fn ends_with_retry(entry: &Entry) -> bool {
     entry
         .changes
         .iter()
-        .any(|change| matches!(change, Change::Ended { exit: TurnEffect::WillRetry { .. }, .. }))
+        .any(|change| matches!(change, Change::Ended { exit: AttemptConsequence::WillRetry { .. }, .. }))
 }
 
 /// Counts the back-offs that elapsed.

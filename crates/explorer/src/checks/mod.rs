@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use protocol::rules::StepStatus;
 use protocol::run::{
-    Absorbed, Change, Ending, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus, TurnEffect,
+    Absorbed, AttemptConsequence, Change, Ending, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus,
     TurnStatus, absorb, consider, start_queued,
 };
 use protocol::{AttemptId, AttemptNo, StepId, StepKind, Turn};
@@ -199,7 +199,7 @@ fn check_attempt_counts<P: Explored>(transition: &Transition<'_, P>, violations:
         Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
-    if is_exhausted != (exit == Some(TurnEffect::Exhausted)) {
+    if is_exhausted != (exit == Some(AttemptConsequence::Exhausted)) {
         wrong(format!(
             "after {} failures of {max_attempts} attempts, `{attempt}` ends as {exit:?}",
             active.failures

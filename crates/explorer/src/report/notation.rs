@@ -2,7 +2,7 @@
 
 use protocol::Outcome;
 use protocol::run::{
-    ActiveTurn, Change, Ending, Fact, Request, Run, RunStatus, StopCause, TurnEffect, TurnStatus,
+    ActiveTurn, AttemptConsequence, Change, Ending, Fact, Request, Run, RunStatus, StopCause, TurnStatus,
 };
 
 use crate::{Explored, Input, from_json, typed};
@@ -121,11 +121,13 @@ fn describe_change<P: Explored>(change: &Change<P::Change>) -> String {
         Change::Ended { attempt, exit, .. } => {
             let step = &attempt.step;
             match exit {
-                TurnEffect::Reported => format!("{step} ends"),
-                TurnEffect::WillRetry { .. } => format!("{step} backs off"),
-                TurnEffect::Interrupted { .. } | TurnEffect::Stopped => format!("{step} keeps its turn"),
-                TurnEffect::Exhausted => format!("{step} is exhausted"),
-                TurnEffect::Released | TurnEffect::Drained => format!("{step} is released"),
+                AttemptConsequence::Reported => format!("{step} ends"),
+                AttemptConsequence::WillRetry { .. } => format!("{step} backs off"),
+                AttemptConsequence::Interrupted { .. } | AttemptConsequence::Stopped => {
+                    format!("{step} keeps its turn")
+                }
+                AttemptConsequence::Exhausted => format!("{step} is exhausted"),
+                AttemptConsequence::Released | AttemptConsequence::Drained => format!("{step} is released"),
             }
         }
         Change::Dequeued { step } => format!("dequeue {step}"),

@@ -69,13 +69,13 @@ pub struct Brief {
     #[serde(skip)]
     pub copies: Vec<PrivateCopy>,
     #[serde(skip)]
-    pub memory: Memory,
+    pub memory: MemoryUpdates,
 }
 
 /// What happens to the `memory_updates` of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Memory {
+pub enum MemoryUpdates {
     /// The protocol does not have them.
     #[default]
     Unused,
@@ -111,7 +111,7 @@ impl Brief {
             branches_below: None,
             checks: Vec::new(),
             copies: Vec::new(),
-            memory: Memory::Unused,
+            memory: MemoryUpdates::Unused,
         }
     }
 }

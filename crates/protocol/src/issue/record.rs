@@ -18,7 +18,7 @@ use crate::checks;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::report::Report;
 use crate::rules::RecordError;
-use crate::run::{Change, Ending, Fact, TurnEffect};
+use crate::run::{AttemptConsequence, Change, Ending, Fact};
 use crate::{StepId, Timestamp};
 
 /// Records the entry in the document. Returns the parts that changed.
@@ -101,13 +101,13 @@ fn record_step_change(document: &mut Document, change: &Change<IssueChange>, ent
             let record = step_mut(document, &attempt.step);
             (record.ended_at, record.error) = (Some(at), error);
             record.status = match exit {
-                TurnEffect::Reported => StepRecordStatus::Done,
-                TurnEffect::Exhausted => StepRecordStatus::Failed,
-                TurnEffect::WillRetry { .. }
-                | TurnEffect::Interrupted { .. }
-                | TurnEffect::Stopped
-                | TurnEffect::Released
-                | TurnEffect::Drained => StepRecordStatus::Pending,
+                AttemptConsequence::Reported => StepRecordStatus::Done,
+                AttemptConsequence::Exhausted => StepRecordStatus::Failed,
+                AttemptConsequence::WillRetry { .. }
+                | AttemptConsequence::Interrupted { .. }
+                | AttemptConsequence::Stopped
+                | AttemptConsequence::Released
+                | AttemptConsequence::Drained => StepRecordStatus::Pending,
             };
         }
         Change::Answered { step, .. } => {

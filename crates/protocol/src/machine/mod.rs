@@ -20,7 +20,7 @@ use crate::brief::Brief;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, AnswerFile, OpenItem, Question};
-use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepOutline, StepSummary};
+use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepDetails, StepSummary};
 use crate::report::Report;
 use crate::rules::{
     Deferred, Effect, Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol,
@@ -68,7 +68,7 @@ pub trait Machine: Debug + Send + Sync {
     fn agent(&self, step: &StepId) -> String;
     fn needs(&self, step: &StepId) -> Vec<StepId>;
     fn loop_back(&self, step: &StepId) -> Option<LoopBack>;
-    fn outline(&self, step: &StepId) -> StepOutline;
+    fn details(&self, step: &StepId) -> StepDetails;
     fn unblocks_dependents(&self, step: &StepId) -> bool;
 
     // Steps and the outside world.
@@ -280,8 +280,8 @@ impl<P: Present> Machine for Typed<P> {
         Some(LoopBack { to: P::step_id(&to), max_iterations })
     }
 
-    fn outline(&self, step: &StepId) -> StepOutline {
-        P::outline(&self.definition, &self.step(step))
+    fn details(&self, step: &StepId) -> StepDetails {
+        P::details(&self.definition, &self.step(step))
     }
 
     fn unblocks_dependents(&self, step: &StepId) -> bool {

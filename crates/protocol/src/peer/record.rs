@@ -15,7 +15,7 @@ use super::edit;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
 use crate::rules::RecordError;
-use crate::run::{Change, TurnEffect};
+use crate::run::{AttemptConsequence, Change};
 
 /// Records the entry in the document. Returns the parts that changed.
 pub(super) fn record(
@@ -74,7 +74,7 @@ fn write(
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A recovery may have put the document back to before the phase; then there is nothing to write.
-        Change::Ended { attempt, exit: TurnEffect::WillRetry { .. }, .. } => {
+        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { .. }, .. } => {
             let phase = Phase::parse(attempt.step.as_str())?;
             (document.position() == Position::InProgress(phase))
                 .then(|| change::fail_attempt(document, phase, error_detail(evidence), at))

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MAX_INTERRUPTIONS;
-use super::change::{Action, Change, Decision, StopReason, TurnEffect};
+use super::change::{Action, AttemptConsequence, Change, Decision, StopReason};
 use super::state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
 use crate::rules::{Event, Move, Next, Outcome, StepKind};
 use crate::{AttemptId, StepId, Turn};
@@ -105,7 +105,7 @@ fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
     let (exit, event) = match ending {
         // A report counts even if the attempt was being stopped: finished work is not repeated.
         Ending::Reported(verdict) => {
-            (TurnEffect::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
+            (AttemptConsequence::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
         }
         Ending::Failed | Ending::Interrupted | Ending::Stopped if is_stopping => {
             (after_stop(run.status), None)
@@ -140,16 +140,16 @@ fn answered(run: &mut Run, step: StepId, turn: Turn, verdict: Value) -> Absorbed
 }
 
 /// What the end of an attempt means for its turn, and the event for the protocol.
-type EndOfTurn = (TurnEffect, Option<Event>);
+type EndOfTurn = (AttemptConsequence, Option<Event>);
 
 fn after_failure(run: &Run, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
     let failures = active.failures + 1;
     if failures >= run.machine.max_attempts(&attempt.step).get() {
         exhausted(attempt)
     } else if outcome_is_known(run.status) {
-        (TurnEffect::Drained, None)
+        (AttemptConsequence::Drained, None)
     } else {
-        (TurnEffect::WillRetry { failures, next: attempt.attempt_no.next() }, None)
+        (AttemptConsequence::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
@@ -158,19 +158,19 @@ fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptI
     if interruptions > MAX_INTERRUPTIONS {
         exhausted(attempt)
     } else if outcome_is_known(status) {
-        (TurnEffect::Released, None)
+        (AttemptConsequence::Released, None)
     } else {
-        (TurnEffect::Interrupted { interruptions }, None)
+        (AttemptConsequence::Interrupted { interruptions }, None)
     }
 }
 
 fn exhausted(attempt: &AttemptId) -> EndOfTurn {
-    (TurnEffect::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
+    (AttemptConsequence::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
 /// Returns the exit of a stopped attempt. A run that can be resumed keeps the turn.
-fn after_stop(status: RunStatus) -> TurnEffect {
-    if outcome_is_known(status) { TurnEffect::Released } else { TurnEffect::Stopped }
+fn after_stop(status: RunStatus) -> AttemptConsequence {
+    if outcome_is_known(status) { AttemptConsequence::Released } else { AttemptConsequence::Stopped }
 }
 
 /// Returns whether the outcome is known, so that nothing is retried.

@@ -55,7 +55,7 @@ pub enum Change<C = Value> {
     },
     Ended {
         attempt: AttemptId,
-        exit: TurnEffect,
+        exit: AttemptConsequence,
         /// What worked in this turn. Entries of older versions do not have it.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
@@ -97,7 +97,7 @@ impl<C> Change<C> {
 /// What the end of an attempt means for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum TurnEffect {
+pub enum AttemptConsequence {
     /// A valid report. The turn ends.
     Reported,
     /// It was failure number `failures` of the turn. The next attempt starts after a back-off.

@@ -17,7 +17,7 @@ mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
-pub use change::{Action, Change, Decision, StopReason, TurnEffect};
+pub use change::{Action, AttemptConsequence, Change, Decision, StopReason};
 pub use consider::{Refusal, Request, consider, import, open};
 pub use deferred_transition::make_deferred_transition;
 pub use run_state::RunState;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, TurnEffect};
+use super::change::{AttemptConsequence, Change};
 use crate::machine::Machine;
 use crate::rules::Outcome;
 use crate::{AttemptId, AttemptNo, StepId, Turn};
@@ -175,19 +175,19 @@ impl Run {
             Change::Ended { attempt, exit, .. } => {
                 let active = self.active(&attempt.step);
                 match exit {
-                    TurnEffect::WillRetry { failures, .. } => {
+                    AttemptConsequence::WillRetry { failures, .. } => {
                         active.failures = *failures;
                         active.status = TurnStatus::BackingOff;
                     }
-                    TurnEffect::Interrupted { interruptions } => {
+                    AttemptConsequence::Interrupted { interruptions } => {
                         active.interruptions = *interruptions;
                         active.status = TurnStatus::Queued;
                     }
-                    TurnEffect::Stopped => active.status = TurnStatus::Queued,
-                    TurnEffect::Reported
-                    | TurnEffect::Exhausted
-                    | TurnEffect::Released
-                    | TurnEffect::Drained => {
+                    AttemptConsequence::Stopped => active.status = TurnStatus::Queued,
+                    AttemptConsequence::Reported
+                    | AttemptConsequence::Exhausted
+                    | AttemptConsequence::Released
+                    | AttemptConsequence::Drained => {
                         self.active_turns.remove(&attempt.step);
                     }
                 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::phases::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
-use crate::brief::Memory;
+use crate::brief::MemoryUpdates;
 use crate::report::ReportForm;
 
 /// The definition of a run, with an index of its graph.
@@ -42,7 +42,7 @@ pub struct DefinitionSource {
     pub gate_state_file: Option<String>,
     /// What happens to the memory updates of reports.
     #[serde(default)]
-    pub memory: Memory,
+    pub memory: MemoryUpdates,
     /// The JSON Schema that every report of an agent must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_schema: Option<Arc<Value>>,
@@ -200,7 +200,7 @@ impl Definition {
         self.source.gate_state_file.as_deref()
     }
 
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> MemoryUpdates {
         self.source.memory
     }
 

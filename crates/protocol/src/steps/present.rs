@@ -8,7 +8,7 @@ use super::workflow::ENGINE;
 use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
 };
-use crate::present::{Line, LoopBack, Present, StatusKind, StepOutline, StepSummary, Tone};
+use crate::present::{Line, LoopBack, Present, StatusKind, StepDetails, StepSummary, Tone};
 use crate::rules::Never;
 use crate::{RunId, StepId, Timestamp};
 
@@ -39,11 +39,11 @@ impl Present for Steps {
         Some(LoopBack { to, max_iterations: definition.max_iterations().get() })
     }
 
-    fn outline(definition: &Definition, step: &StepId) -> StepOutline {
-        let outline = definition.step(step).outline();
+    fn details(definition: &Definition, step: &StepId) -> StepDetails {
+        let details = definition.step(step).details();
         match definition.item_of(step) {
-            Some(_) => StepOutline { conditions: Vec::new(), repeats_for: None, ..outline },
-            None => outline,
+            Some(_) => StepDetails { conditions: Vec::new(), repeats_for: None, ..details },
+            None => details,
         }
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::phases::when::When;
 use crate::checks::CheckSpec;
 use crate::ids::StepId;
-use crate::present::StepOutline;
+use crate::present::StepDetails;
 use crate::rules::StepKind;
 
 /// A workflow: steps and which of them wait for which.
@@ -261,12 +261,12 @@ impl StepSpec {
     }
 
     /// Returns what belongs to the step besides the work of its agent.
-    pub fn outline(&self) -> StepOutline {
+    pub fn details(&self) -> StepDetails {
         let name = |check: &StepCheck| match check {
             StepCheck::Named(name) => name.clone(),
             StepCheck::Command(spec) => spec.name.clone(),
         };
-        StepOutline {
+        StepDetails {
             conditions: self.gates.clone(),
             repeats_for: self.data_loop.as_ref().map(ToString::to_string),
             checks: self.checks.iter().map(name).collect(),

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol::brief::Memory;
+use protocol::brief::MemoryUpdates;
 use protocol::report::{MemoryUpdate, Report};
 
 /// The memory file of a directory.
@@ -49,17 +49,17 @@ const SOURCE_EXTENSIONS: [&str; 16] =
 
 /// Adds the updates of a report to the files below `root`, if `memory` says so. Returns a sentence for each update
 /// that was not added, with the reason.
-pub(super) fn apply(memory: Memory, root: &Path, report: &Report) -> Vec<String> {
+pub(super) fn apply(memory: MemoryUpdates, root: &Path, report: &Report) -> Vec<String> {
     let updates = &report.memory_updates;
     match memory {
-        Memory::Unused => Vec::new(),
-        Memory::NotApplied if updates.is_empty() => Vec::new(),
-        Memory::NotApplied => {
+        MemoryUpdates::Unused => Vec::new(),
+        MemoryUpdates::NotApplied if updates.is_empty() => Vec::new(),
+        MemoryUpdates::NotApplied => {
             let count = updates.len();
             let what = if count == 1 { "memory update was" } else { "memory updates were" };
             vec![format!("{count} {what} not applied: `--memory` was not given")]
         }
-        Memory::Applied => {
+        MemoryUpdates::Applied => {
             let refused = updates.iter().filter_map(|update| {
                 let reason = add(root, update).err()?;
                 Some(format!("memory update `{}`: {reason}", update.entry))

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, ENGINE, GivenAnswer, Memory, TreeUse, Upstream};
+use protocol::brief::{Brief, ENGINE, GivenAnswer, MemoryUpdates, TreeUse, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Report, ReportIdentity};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
@@ -191,7 +191,7 @@ impl AttemptSpec {
     /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not.
     pub(super) fn apply_memory_updates(&self, report: &Report) -> Vec<String> {
         let mut notes = memory::apply(self.brief.memory, Path::new(&self.work_tree()), report);
-        if self.brief.memory == Memory::Applied
+        if self.brief.memory == MemoryUpdates::Applied
             && !report.memory_updates.is_empty()
             && let Some(trees) = &self.trees
             && let Err(error) = trees.commit(self.brief.worktree.as_ref(), &self.attempt)

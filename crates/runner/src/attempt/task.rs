@@ -202,7 +202,7 @@ impl AttemptTask {
                 () = sleep_until(self.linger_deadline) => {
                     self.linger_deadline = None;
                     report_progress(Progress::Lingering);
-                    handle.request_stop(Shutdown::Once)?;
+                    handle.request_stop(Shutdown::Graceful)?;
                 }
             }
         }

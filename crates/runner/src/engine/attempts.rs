@@ -37,7 +37,7 @@ impl Engine<'_> {
         for (attempt, status) in live_attempts {
             self.attach(&attempt, Provenance::Found);
             match status {
-                TurnStatus::Stopping => self.stop_attempt(&attempt, Shutdown::Once),
+                TurnStatus::Stopping => self.stop_attempt(&attempt, Shutdown::Graceful),
                 TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting => {}
             }
         }
@@ -56,7 +56,7 @@ impl Engine<'_> {
             }
             match &action {
                 Action::Start { attempt } => self.attach(attempt, Provenance::New),
-                Action::End { attempt } => self.stop_attempt(attempt, Shutdown::Once),
+                Action::End { attempt } => self.stop_attempt(attempt, Shutdown::Graceful),
             }
             self.performed.insert(item.id);
         }

@@ -181,7 +181,7 @@ impl Engine<'_> {
             1 => self.request(EngineRequest { request: Request::Interrupt, by: None, reason: None }).await?,
             2 => {
                 for task in self.attached.values() {
-                    task.stop(Shutdown::Twice);
+                    task.stop(Shutdown::Immediate);
                 }
             }
             _ => return Ok(true),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
-use protocol::run::{Change, RunStatus, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, RunStatus};
 use protocol::{AttemptId, NOT_MERGED, Revision, RunId, StepId, StepKind, Timestamp};
 use store::{ReadError, Store, StoredEntry};
 
@@ -51,7 +51,7 @@ pub struct AttemptRecord {
 pub struct AttemptEndRecord {
     pub revision: Revision,
     pub at: Timestamp,
-    pub exit: TurnEffect,
+    pub exit: AttemptConsequence,
     pub error: Option<String>,
     /// Measured by the shim's monotonic clock; `None` if the shim was lost.
     pub took: Option<Duration>,
@@ -131,12 +131,17 @@ impl History {
         }
     }
 
-    fn end(&mut self, id: AttemptId, exit: TurnEffect, revision: Revision, entry: &Entry) {
+    fn end(&mut self, id: AttemptId, exit: AttemptConsequence, revision: Revision, entry: &Entry) {
         match exit {
-            TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } | TurnEffect::Stopped => {
+            AttemptConsequence::WillRetry { .. }
+            | AttemptConsequence::Interrupted { .. }
+            | AttemptConsequence::Stopped => {
                 self.waiting.insert(id.step.clone(), entry.at);
             }
-            TurnEffect::Reported | TurnEffect::Exhausted | TurnEffect::Released | TurnEffect::Drained => {}
+            AttemptConsequence::Reported
+            | AttemptConsequence::Exhausted
+            | AttemptConsequence::Released
+            | AttemptConsequence::Drained => {}
         }
         let evidence = entry.input.evidence();
         if ends_effect(entry) {

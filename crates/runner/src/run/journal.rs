@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
-use protocol::run::{Action, Change, Decision, RunState, TurnEffect};
+use protocol::run::{Action, AttemptConsequence, Change, Decision, RunState};
 use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Timestamp};
 use store::{
     Commit, CommitError, ExternalWrite, LoadedRun, NewEntries, OutboxItem, Part, Position, ReadError,
@@ -311,7 +311,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// half at random, so that steps that failed together do not retry together.
 fn timers(decision: &Decision, at: Timestamp, first: Duration) -> Vec<Timer> {
     let retried = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: TurnEffect::WillRetry { failures, .. }, .. } => {
+        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { failures, .. }, .. } => {
             Some((attempt, *failures))
         }
         _ => None,

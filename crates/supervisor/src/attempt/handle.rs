@@ -63,9 +63,9 @@ pub enum AttachError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
     /// TERM, grace, KILL.
-    Once,
+    Graceful,
     /// KILL.
-    Twice,
+    Immediate,
 }
 
 /// The result of a request to stop. In every case [`AttemptHandle::next`] returns how the attempt ended.
@@ -220,8 +220,8 @@ impl AttemptHandle {
     fn signal(&self, shim: &Process, how: Shutdown) -> Result<StopOutcome, StopError> {
         let attempt = self.mark.attempt.to_string();
         let signal = match how {
-            Shutdown::Once => Signal::TERM,
-            Shutdown::Twice => Signal::INT,
+            Shutdown::Graceful => Signal::TERM,
+            Shutdown::Immediate => Signal::INT,
         };
         // A stopped shim receives the signal only after it is continued.
         match shim.signal(signal).and_then(|ours| Ok(ours && shim.signal(Signal::CONT)?)) {

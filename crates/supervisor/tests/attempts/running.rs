@@ -37,7 +37,7 @@ async fn a_report_counts_although_its_agent_never_exits() {
     wait_for_report(&mut handle).await;
     let valid = |collected| matches!(collected, Collected::Valid(_, sources) if sources == [Source::File]);
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
-    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
     assert_eq!(wait_for_exit(&mut handle).await.reason, EndReason::Stopped);
     assert!(valid(collect(&fixture.dir, &fixture.expected())));
 }
@@ -89,7 +89,7 @@ async fn one_watcher_serves_several_attempts_each_with_its_own_events() {
         tokio::time::timeout(Duration::ZERO, second.next()).await.is_err(),
         "the event was for the first"
     );
-    first.request_stop(Shutdown::Twice).unwrap();
-    second.request_stop(Shutdown::Twice).unwrap();
+    first.request_stop(Shutdown::Immediate).unwrap();
+    second.request_stop(Shutdown::Immediate).unwrap();
     tokio::join!(wait_for_exit(&mut first), wait_for_exit(&mut second));
 }

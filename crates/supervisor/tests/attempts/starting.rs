@@ -110,7 +110,7 @@ async fn an_unclaimed_attempt_can_be_voided() {
     let fixture = Fixture::script("exit 0");
     let mut handle = fixture.adopt();
     assert_eq!(handle.next().await.unwrap(), HandleEvent::NotStarted);
-    assert_eq!(handle.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
+    assert_eq!(handle.request_stop(Shutdown::Graceful).unwrap(), StopOutcome::Voided);
     assert_eq!(handle.next().await.unwrap(), HandleEvent::Ended(AttemptEnd::Voided));
     assert_eq!(wait_for_end(&mut fixture.launch()).await, AttemptEnd::Voided);
 }
@@ -140,10 +140,10 @@ async fn a_launched_attempt_can_be_adopted() {
     wait_for_report(&mut second).await;
     // A cancelled wait loses nothing.
     assert!(tokio::time::timeout(std::time::Duration::ZERO, second.next()).await.is_err());
-    assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Signalled);
+    assert_eq!(second.request_stop(Shutdown::Graceful).unwrap(), StopOutcome::Signalled);
     let AttemptEnd::Exit(record) = wait_for_end(&mut second).await else { panic!("no record") };
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
-    assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Ended);
+    assert_eq!(second.request_stop(Shutdown::Graceful).unwrap(), StopOutcome::Ended);
     // It can also be adopted after its end.
     assert!(matches!(wait_for_end(&mut fixture.adopt()).await, AttemptEnd::Exit(_)));
 }

@@ -24,7 +24,7 @@ async fn an_agent_that_handles_term_ends_by_itself() {
         Fixture::script("trap 'exit 3' TERM; echo > report.json; while :; do sleep 3600 & wait $!; done");
     let mut handle = fixture.launch();
     wait_for_report(&mut handle).await;
-    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
     let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Exited { code: 3 }, EndReason::Stopped));
 }
@@ -37,7 +37,7 @@ async fn an_agent_that_ignores_term_is_killed_after_its_grace_period() {
     let mut handle = fixture.launch();
     wait_for_report(&mut handle).await;
     let agent = fixture.process("pid");
-    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
     let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
     assert!(agent.has_ended());
@@ -49,8 +49,8 @@ async fn a_second_stop_kills_at_once() {
     assert_eq!(fixture.launch.grace, LONG);
     let mut handle = fixture.launch();
     wait_for_report(&mut handle).await;
-    handle.request_stop(Shutdown::Once).unwrap();
-    handle.request_stop(Shutdown::Twice).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
+    handle.request_stop(Shutdown::Immediate).unwrap();
     let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 9 }, EndReason::Stopped));
 }
@@ -79,7 +79,7 @@ async fn a_grandchild_that_ignores_term_and_has_no_mark_is_killed() {
     let mut handle = fixture.launch();
     wait_for_report(&mut handle).await;
     let grandchild = fixture.process("grandchild");
-    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
     let record = wait_for_exit(&mut handle).await;
     assert_eq!((record.status, record.reason), (ExitStatus::Signalled { signal: 15 }, EndReason::Stopped));
     assert!(record.leftover_processes >= 1 && grandchild.has_ended());
@@ -137,7 +137,7 @@ async fn kill_marked_spares_attempts_of_other_stores() {
     assert_eq!(kill_marked(&ours.launch.mark()).unwrap(), 1);
     assert_eq!(wait_for_exit(&mut our).await.status, ExitStatus::Signalled { signal: 9 });
     assert!(!theirs.process("pid").has_ended());
-    their.request_stop(Shutdown::Twice).unwrap();
+    their.request_stop(Shutdown::Immediate).unwrap();
     wait_for_exit(&mut their).await;
 }
 
@@ -165,7 +165,7 @@ async fn stopping_an_attempt_whose_claim_was_deleted_kills_its_agent() {
     drop(first);
     std::fs::remove_file(fixture.dir.claim()).unwrap();
     let mut second = fixture.adopt();
-    assert_eq!(second.request_stop(Shutdown::Once).unwrap(), StopOutcome::Voided);
+    assert_eq!(second.request_stop(Shutdown::Graceful).unwrap(), StopOutcome::Voided);
     assert_eq!(wait_for_end(&mut second).await, AttemptEnd::Vanished);
     assert!(agent.has_ended());
 }
@@ -176,7 +176,7 @@ async fn an_ended_shim_is_reaped() {
     let mut handle = fixture.launch();
     wait_for_report(&mut handle).await;
     let shim = fixture.shim();
-    handle.request_stop(Shutdown::Once).unwrap();
+    handle.request_stop(Shutdown::Graceful).unwrap();
     wait_for_exit(&mut handle).await;
     assert!(!std::path::Path::new(&format!("/proc/{}", shim.pid.as_raw_pid())).exists(), "a zombie is left");
 }

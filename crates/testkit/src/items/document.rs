@@ -6,7 +6,7 @@ use protocol::brief::PrivateCopy;
 use protocol::edit::Patch;
 use protocol::entry::{Entry, Evidence, Input};
 use protocol::report::CopyEdit;
-use protocol::run::{Change, RunStatus, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, RunStatus};
 use protocol::{Outcome, RunLocation, StepId, Timestamp, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -221,17 +221,17 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
     parts
 }
 
-fn end(step: &mut StepDocument, exit: TurnEffect, evidence: Option<&Evidence>, at: Timestamp) {
+fn end(step: &mut StepDocument, exit: AttemptConsequence, evidence: Option<&Evidence>, at: Timestamp) {
     step.ended_at = Some(at);
     step.error = evidence.and_then(|evidence| evidence.error.clone());
     step.status = match exit {
-        TurnEffect::Reported => Status::Done,
-        TurnEffect::Exhausted => Status::Failed,
-        TurnEffect::WillRetry { .. }
-        | TurnEffect::Interrupted { .. }
-        | TurnEffect::Stopped
-        | TurnEffect::Released
-        | TurnEffect::Drained => Status::Pending,
+        AttemptConsequence::Reported => Status::Done,
+        AttemptConsequence::Exhausted => Status::Failed,
+        AttemptConsequence::WillRetry { .. }
+        | AttemptConsequence::Interrupted { .. }
+        | AttemptConsequence::Stopped
+        | AttemptConsequence::Released
+        | AttemptConsequence::Drained => Status::Pending,
     };
 }
 

@@ -56,7 +56,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     test_env.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
-    tally.development += 1;
+    tally.cycle_runs += 1;
     tally.resumes += resumes;
 }
 

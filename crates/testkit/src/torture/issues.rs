@@ -38,7 +38,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     test_env.expect_no_orphans();
     tally.add(&trial.chaos);
     tally.add_history(&journal);
-    tally.issues += 1;
+    tally.issue_runs += 1;
     tally.resumes += trial.resumes;
 }
 

@@ -50,7 +50,7 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
     test_env.expect_no_orphans();
     tally.add(&chaos);
     tally.add_history(&journal);
-    tally.items += 1;
+    tally.items_runs += 1;
     tally.resumes += resumes;
 }
 

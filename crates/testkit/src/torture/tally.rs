@@ -17,9 +17,9 @@ pub struct Tally {
     pub server_kills: u32,
     pub workflows: u32,
     /// Workflows whose steps work in worktrees and are merged.
-    pub features: u32,
+    pub worktree_runs: u32,
     /// Workflows with data loops, checks, conditions and approvals.
-    pub phases_of_steps: u32,
+    pub phase_runs: u32,
     /// Peer cycles. A trial runs as many as it needs to complete one.
     pub cycles: usize,
     /// Phases that were completed by agents, and phases that were reused.
@@ -27,14 +27,14 @@ pub struct Tally {
     pub reused: usize,
     /// Documents of cycles, one for each revision.
     pub documents: usize,
-    /// Runs of `items`.
-    pub items: u32,
+    /// Runs of `items`, a protocol of the tests. Not on NATS.
+    pub items_runs: u32,
     /// Runs of `issue`.
-    pub issues: u32,
+    pub issue_runs: u32,
     /// Development cycles.
-    pub development: u32,
+    pub cycle_runs: u32,
     /// Runs of `team`.
-    pub teams: u32,
+    pub team_runs: u32,
     pub steps: usize,
     pub attempts: usize,
     pub interrupted: usize,
@@ -63,13 +63,13 @@ impl fmt::Display for Tally {
             self.shim_kills,
             self.server_kills,
             self.workflows,
-            self.features,
-            self.phases_of_steps,
+            self.worktree_runs,
+            self.phase_runs,
             self.cycles,
-            self.development,
-            self.items,
-            self.issues,
-            self.teams,
+            self.cycle_runs,
+            self.items_runs,
+            self.issue_runs,
+            self.team_runs,
             self.seed,
             self.steps,
             self.phases,

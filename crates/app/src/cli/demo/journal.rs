@@ -1,7 +1,7 @@
 //! The attempts and loop-backs in the journal of the demo's run.
 
 use protocol::entry::{Author, Entry};
-use protocol::run::{Change, TurnEffect};
+use protocol::run::{AttemptConsequence, Change};
 use protocol::steps::{Change as Transition, Steps};
 use protocol::{AttemptId, Revision, RunId};
 use store::{Location, SqliteStore, Store as _};
@@ -59,7 +59,7 @@ fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
         Change::Ended { attempt, exit, .. } => Some(AttemptEvent::Ended {
             attempt: attempt.clone(),
             engine_pid,
-            reported: *exit == TurnEffect::Reported,
+            reported: *exit == AttemptConsequence::Reported,
             logs: logs.clone(),
         }),
         Change::Protocol { transition: Transition::Reset { .. } } => Some(AttemptEvent::LoopedBack),

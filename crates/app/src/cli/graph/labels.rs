@@ -4,14 +4,15 @@ use super::model::{Iteration, Progress, Step};
 use crate::cli::step_status;
 use crate::output;
 
-/// Returns the lines below a step's name: its agent in a workflow, its status in a run; then what else belongs to it.
-pub(super) fn details(step: &Step) -> Vec<String> {
+/// Returns the lines below a step's name: its agent in a workflow, its status in a run; then the
+/// executions of a gate so far, conditions, checks and the like.
+pub(super) fn lines_below_name(step: &Step) -> Vec<String> {
     let first = match &step.progress {
         Some(progress) => format!("{} {}", step_status::symbol(progress.kind), status(progress)),
         None => step.agent.clone(),
     };
     let iteration = step.progress.as_ref().and_then(|progress| progress.iteration).map(iteration);
-    std::iter::once(first).chain(iteration).chain(step.outline.lines()).collect()
+    std::iter::once(first).chain(iteration).chain(step.details.lines()).collect()
 }
 
 /// Returns the status, the duration, and the number of attempts if there was more than one.
@@ -22,6 +23,7 @@ pub(super) fn status(progress: &Progress) -> String {
     format!("{}{duration}{attempts}", step_status::label(*kind))
 }
 
+/// Returns how often a gate or a cycle has been executed, and its limit.
 pub(super) fn iteration(Iteration { current, max }: Iteration) -> String {
     format!("iteration {current} of {max}")
 }

@@ -56,7 +56,7 @@ impl Row {
             } else {
                 format!("needs {}", step.need_ids.join(", "))
             },
-            remarks: loop_back.into_iter().chain(step.outline.lines()).collect::<Vec<_>>().join("; "),
+            remarks: loop_back.into_iter().chain(step.details.lines()).collect::<Vec<_>>().join("; "),
         }
     }
 

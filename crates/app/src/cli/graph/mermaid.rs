@@ -50,7 +50,7 @@ const CLASSES: [(&str, &str); 6] = [
 
 /// The node's label. The node itself is named by its index: `end` is a valid step id, but a keyword of Mermaid.
 fn label(step: &Step) -> String {
-    let lines = std::iter::once(step.id.clone()).chain(labels::details(step));
+    let lines = std::iter::once(step.id.clone()).chain(labels::lines_below_name(step));
     lines.map(|line| escape(&line)).collect::<Vec<_>>().join("<br>")
 }
 

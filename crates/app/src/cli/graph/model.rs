@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use protocol::present::{LoopBack, StatusKind, StepOutline};
+use protocol::present::{LoopBack, StatusKind, StepDetails};
 use protocol::steps::Workflow;
 use protocol::{Machine, Timestamp};
 use serde::Serialize;
@@ -44,7 +44,7 @@ pub(super) struct Step {
     pub(super) loop_back_index: Option<usize>,
     pub(super) loop_back_to: Option<String>,
     #[serde(flatten)]
-    pub(super) outline: StepOutline,
+    pub(super) details: StepDetails,
     /// `None` in a workflow file.
     #[serde(flatten)]
     pub(super) progress: Option<Progress>,
@@ -90,7 +90,7 @@ impl Graph {
             agent: step.agent.clone(),
             need_ids: step.needs.iter().map(ToString::to_string).collect(),
             loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
-            outline: step.outline(),
+            details: step.details(),
             ..Step::default()
         });
         Self { title: workflow.name.clone(), run: None, steps: sorted(steps.collect()) }
@@ -106,7 +106,7 @@ impl Graph {
                 agent: machine.agent(&step),
                 need_ids: machine.needs(&step).iter().map(ToString::to_string).collect(),
                 loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| to.to_string()),
-                outline: machine.outline(&step),
+                details: machine.details(&step),
                 progress: Some(Progress {
                     kind: summary.kind,
                     document_status: summary.status,

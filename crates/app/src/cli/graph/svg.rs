@@ -78,7 +78,7 @@ fn heading(graph: &Graph) -> String {
 }
 
 fn texts(step: &Step) -> Vec<String> {
-    std::iter::once(step.id.clone()).chain(labels::details(step)).collect()
+    std::iter::once(step.id.clone()).chain(labels::lines_below_name(step)).collect()
 }
 
 fn size(texts: &[String]) -> (usize, usize) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use protocol::brief::Memory;
+use protocol::brief::MemoryUpdates;
 use protocol::report::{self, ReportIdentity};
 use protocol::run::RunStatus;
 use protocol::steps::{
@@ -74,7 +74,7 @@ pub(super) fn run(
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
-        memory: Memory::NotApplied,
+        memory: MemoryUpdates::NotApplied,
         report_schema: None,
     };
     let definition = definition::read(workspace, &workflow, limits)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use protocol::entry::Entry;
-use protocol::run::{Change, TurnEffect};
+use protocol::run::{AttemptConsequence, Change};
 use protocol::{AttemptId, Kind, Revision, RunId, StepKind};
 use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
@@ -33,11 +33,11 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
         )),
         Change::Ended { attempt, exit, kind } => {
             let result = match exit {
-                TurnEffect::Reported => "reported",
-                TurnEffect::WillRetry { .. } | TurnEffect::Drained => "failed",
-                TurnEffect::Exhausted => "exhausted",
-                TurnEffect::Interrupted { .. } => "interrupted",
-                TurnEffect::Stopped | TurnEffect::Released => "stopped",
+                AttemptConsequence::Reported => "reported",
+                AttemptConsequence::WillRetry { .. } | AttemptConsequence::Drained => "failed",
+                AttemptConsequence::Exhausted => "exhausted",
+                AttemptConsequence::Interrupted { .. } => "interrupted",
+                AttemptConsequence::Stopped | AttemptConsequence::Released => "stopped",
             };
             let error = evidence.and_then(|evidence| evidence.error.as_deref());
             let duration_ms = evidence.and_then(|evidence| evidence.duration_ms);

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use protocol::entry::Entry;
-use protocol::run::{Change, RunStatus, StopCause, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, RunStatus, StopCause};
 use protocol::{Kind, Outcome, RunId, StepId};
 use runner::EngineExit;
 
@@ -35,21 +35,21 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
             Change::Ended { attempt, exit, kind: step_kind } => {
                 let name = turn::attempt(kind, attempt, *step_kind);
                 lines.push(match exit {
-                    TurnEffect::Reported => match failure_reason(kind, entry, &attempt.step) {
+                    AttemptConsequence::Reported => match failure_reason(kind, entry, &attempt.step) {
                         Some(why) => format!("{} {name} failed: {why} {took}", styled(RED, "✗")),
                         None => format!("{} {name} finished {took}", styled(GREEN, "✓")),
                     },
-                    TurnEffect::WillRetry { .. } => {
+                    AttemptConsequence::WillRetry { .. } => {
                         let wait = entry.timers.first().map_or(0, |timer| timer.length_ms);
                         let wait = output::duration(std::time::Duration::from_millis(wait));
                         format!("{} {name} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
                     }
-                    TurnEffect::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
-                    TurnEffect::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
-                    TurnEffect::Interrupted { .. } => {
+                    AttemptConsequence::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
+                    AttemptConsequence::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
+                    AttemptConsequence::Interrupted { .. } => {
                         format!("{} {name} was interrupted: {error}", styled(YELLOW, "↻"))
                     }
-                    TurnEffect::Stopped | TurnEffect::Released => {
+                    AttemptConsequence::Stopped | AttemptConsequence::Released => {
                         format!("{} {name} was stopped", styled(DIM, "■"))
                     }
                 });

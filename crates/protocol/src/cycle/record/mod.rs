@@ -13,7 +13,7 @@ use super::document::{AgentStatus, Document, PhaseError, Status, StepRecord, Ste
 use super::step::{Role, Step};
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
-use crate::run::{self, Change, RunStatus, StopCause, TurnEffect};
+use crate::run::{self, AttemptConsequence, Change, RunStatus, StopCause};
 use crate::{StepId, Timestamp};
 
 /// The `failure_reason` of a cycle that a user has stopped.
@@ -182,16 +182,16 @@ impl Recorder<'_> {
         self.set_result(role, "running", None);
     }
 
-    fn end(&mut self, id: &StepId, exit: TurnEffect) {
+    fn end(&mut self, id: &StepId, exit: AttemptConsequence) {
         let at = self.at;
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         let (status, agent_status) = match exit {
-            TurnEffect::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
-            TurnEffect::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
-            TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } => {
+            AttemptConsequence::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
+            AttemptConsequence::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
+            AttemptConsequence::WillRetry { .. } | AttemptConsequence::Interrupted { .. } => {
                 (StepRecordStatus::Pending, AgentStatus::Waiting)
             }
-            TurnEffect::Stopped | TurnEffect::Released | TurnEffect::Drained => {
+            AttemptConsequence::Stopped | AttemptConsequence::Released | AttemptConsequence::Drained => {
                 (StepRecordStatus::Pending, AgentStatus::Idle)
             }
         };
@@ -200,7 +200,7 @@ impl Recorder<'_> {
         record.ended_at = Some(at);
         record.error.clone_from(&error);
         let Some(step) = Step::parse(id) else { return };
-        if exit == TurnEffect::Exhausted {
+        if exit == AttemptConsequence::Exhausted {
             let phase = step.role().map_or_else(|| id.to_string(), |role| role.to_string());
             let error = error.clone().unwrap_or_else(|| "no attempts left".to_owned());
             let error = if phase == id.as_str() { error } else { format!("{id}: {error}") };
@@ -220,18 +220,20 @@ impl Recorder<'_> {
             if !still_runs {
                 agent.status = agent_status;
             }
-            if exit != TurnEffect::Reported {
+            if exit != AttemptConsequence::Reported {
                 agent.error = error;
             }
             match exit {
-                TurnEffect::Reported | TurnEffect::WillRetry { .. } | TurnEffect::Interrupted { .. } => {}
-                TurnEffect::Exhausted => self.set_result(role, "failed", None),
-                TurnEffect::Stopped | TurnEffect::Released | TurnEffect::Drained => {
+                AttemptConsequence::Reported
+                | AttemptConsequence::WillRetry { .. }
+                | AttemptConsequence::Interrupted { .. } => {}
+                AttemptConsequence::Exhausted => self.set_result(role, "failed", None),
+                AttemptConsequence::Stopped | AttemptConsequence::Released | AttemptConsequence::Drained => {
                     self.set_result(role, "stopped", None);
                 }
             }
         }
-        if let (TurnEffect::Reported, Some(report)) =
+        if let (AttemptConsequence::Reported, Some(report)) =
             (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))
         {
             self.record_report(&step, report);

@@ -7,7 +7,7 @@ use crate::brief::Finding;
 use crate::checks::{self, CheckResult};
 use crate::entry::{Entry, Evidence, Input};
 use crate::report::{Report, ReportIdentity};
-use crate::run::{Ending, Fact, TurnEffect};
+use crate::run::{AttemptConsequence, Ending, Fact};
 use crate::steps::document::{Document, Status, StepDocument, findings_part};
 use crate::steps::phases::Phase;
 use crate::steps::workflow::ENGINE;
@@ -77,28 +77,28 @@ pub(super) fn check_finding(
 /// grows.
 pub(super) fn record_engine_attempt_end(
     step: &mut StepDocument,
-    exit: TurnEffect,
+    exit: AttemptConsequence,
     evidence: Option<&Evidence>,
     at: Timestamp,
 ) {
     step.ended_at = Some(at.into());
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
-        TurnEffect::Reported => {
+        AttemptConsequence::Reported => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
             step.logs.extend(report.into_iter().flat_map(|report| report.logs.iter().cloned()));
             step.status = Status::Completed;
             step.last_error = None;
         }
-        TurnEffect::Exhausted => {
+        AttemptConsequence::Exhausted => {
             step.status = Status::Failed;
             step.last_error = Some(error.unwrap_or_else(|| "It was interrupted too often".to_owned()));
         }
-        TurnEffect::WillRetry { .. }
-        | TurnEffect::Drained
-        | TurnEffect::Interrupted { .. }
-        | TurnEffect::Stopped
-        | TurnEffect::Released => {
+        AttemptConsequence::WillRetry { .. }
+        | AttemptConsequence::Drained
+        | AttemptConsequence::Interrupted { .. }
+        | AttemptConsequence::Stopped
+        | AttemptConsequence::Released => {
             step.status = Status::Pending;
             step.last_error = error.or(step.last_error.take());
         }

@@ -24,7 +24,7 @@ use super::{Steps, Verdict, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::rules::RunLocation;
-use crate::run::{Change, Ending, Fact, TurnEffect};
+use crate::run::{AttemptConsequence, Change, Ending, Fact};
 use crate::{StepId, Timestamp};
 
 pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
@@ -91,7 +91,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                 let phase = document.phase(definition, &attempt.step);
                 let step = step(document, &attempt.step, &mut parts);
                 match phase {
-                    Phase::When if *exit != TurnEffect::Exhausted => {}
+                    Phase::When if *exit != AttemptConsequence::Exhausted => {}
                     Phase::When | Phase::Items | Phase::Checks => {
                         record_engine_attempt_end(step, *exit, evidence, entry.at);
                     }
@@ -451,7 +451,7 @@ fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Timestamp) {
 fn record_end(
     step: &mut StepDocument,
     report_path: String,
-    exit: TurnEffect,
+    exit: AttemptConsequence,
     evidence: Option<&Evidence>,
     at: Timestamp,
 ) {
@@ -465,26 +465,26 @@ fn record_end(
     }
     let error = evidence.and_then(|evidence| evidence.error.clone());
     match exit {
-        TurnEffect::Reported => {
+        AttemptConsequence::Reported => {
             step.status = Status::Completed;
             step.last_error = None;
         }
-        TurnEffect::Exhausted => {
+        AttemptConsequence::Exhausted => {
             step.status = Status::Failed;
             step.last_error =
                 Some(error.unwrap_or_else(|| "The attempt was interrupted too often".to_owned()));
         }
-        TurnEffect::WillRetry { .. } | TurnEffect::Drained => {
+        AttemptConsequence::WillRetry { .. } | AttemptConsequence::Drained => {
             step.status = Status::Pending;
             step.last_error = error;
         }
         // The attempt does not count: `attempts` goes back to the number of failed ones.
-        TurnEffect::Interrupted { .. } | TurnEffect::Stopped => {
+        AttemptConsequence::Interrupted { .. } | AttemptConsequence::Stopped => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = error.or(step.last_error.take());
         }
-        TurnEffect::Released => {
+        AttemptConsequence::Released => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = step.last_error.take().or(error);

@@ -19,7 +19,7 @@ use super::state::{GroupProgress, Stage};
 use super::step::{Choice, Role, Step};
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::rules::Outcome;
-use crate::run::{Change, Ending, Fact, RunStatus, TurnEffect};
+use crate::run::{AttemptConsequence, Change, Ending, Fact, RunStatus};
 use crate::{Timestamp, Turn};
 
 /// One entry while it is recorded.
@@ -208,20 +208,20 @@ impl Recorder<'_> {
         group.started = true;
     }
 
-    fn record_end(&mut self, step: &Step, exit: TurnEffect) {
+    fn record_end(&mut self, step: &Step, exit: AttemptConsequence) {
         self.document.run.active.remove(&step.id());
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         self.update_step(step, |step, at| {
             step.ended_at = Some(at);
             step.error = error;
             step.status = match exit {
-                TurnEffect::Reported => StepDocumentStatus::Done,
-                TurnEffect::Exhausted => StepDocumentStatus::Failed,
-                TurnEffect::WillRetry { .. }
-                | TurnEffect::Interrupted { .. }
-                | TurnEffect::Stopped
-                | TurnEffect::Released
-                | TurnEffect::Drained => StepDocumentStatus::Pending,
+                AttemptConsequence::Reported => StepDocumentStatus::Done,
+                AttemptConsequence::Exhausted => StepDocumentStatus::Failed,
+                AttemptConsequence::WillRetry { .. }
+                | AttemptConsequence::Interrupted { .. }
+                | AttemptConsequence::Stopped
+                | AttemptConsequence::Released
+                | AttemptConsequence::Drained => StepDocumentStatus::Pending,
             };
         });
         if let Some(id) = step.group() {

@@ -2,7 +2,7 @@
 
 use protocol::KINDS;
 use protocol::entry::{Author, Entry, Input};
-use protocol::run::{Change, Request, StopCause, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, Request, StopCause};
 use protocol::{AttemptId, Revision, StepKind};
 use runner::{Clock, Engine, EngineError, EngineExit, EngineRequest, Journal};
 use store::LockPurpose;
@@ -43,7 +43,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     let mut observer = ();
     let engine = Engine::lock(&store, config, &cycle.run, LockPurpose::Engine, &mut observer).await.unwrap();
     // The attempt ends after the engine has loaded the run, so the engine watches it and takes its partial report.
-    let exit = TurnEffect::Interrupted { interruptions: 1 };
+    let exit = AttemptConsequence::Interrupted { interruptions: 1 };
     commit_changes(&mut cycle, store.as_ref(), vec![Change::Ended { attempt, exit, kind: StepKind::Agent }])
         .await;
     let (_keep, interrupts) = mpsc::unbounded_channel();

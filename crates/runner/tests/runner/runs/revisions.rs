@@ -1,7 +1,7 @@
 //! Runs at past revisions.
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
-use protocol::run::{Change, Request, RunStatus, TurnEffect, start_queued};
+use protocol::run::{AttemptConsequence, Change, Request, RunStatus, start_queued};
 use protocol::steps::Steps;
 use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, StepKind, Typed};
 use runner::{Clock, History, Journal, ReadRevisionError, RunAtRevision};
@@ -59,7 +59,7 @@ async fn a_snapshot_keeps_a_pending_backoff() {
     let start = start_queued(&mut journal.state.run.clone(), 1);
     commit_decision(&mut journal, store.as_ref(), "here", start).await;
     let attempt: AttemptId = "a#1.1".parse().unwrap();
-    let exit = TurnEffect::WillRetry { failures: 1, next: AttemptNo(2) };
+    let exit = AttemptConsequence::WillRetry { failures: 1, next: AttemptNo(2) };
     let entry = Entry {
         v: ENTRY_VERSION,
         at: journal.state.at,

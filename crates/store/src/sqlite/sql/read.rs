@@ -30,6 +30,7 @@ pub(crate) fn load(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Option
         tail: entries(tx, run, after)?,
         outbox: outbox(tx, id)?,
         views: views(tx, id)?,
+        // Only a document on NATS can be written by other programs.
         external_write: None,
     }))
 }

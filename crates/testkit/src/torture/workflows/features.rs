@@ -40,7 +40,7 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     check(&test_env, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
-    tally.features += 1;
+    tally.worktree_runs += 1;
     tally.steps += journal.steps.len();
     tally.resumes += trial.resumes;
 }

@@ -57,7 +57,7 @@ pub(in crate::torture) fn torture(torture: &Torture, seed: u64, kills: u32, tall
     check(&test_env, &journal, seed);
     tally.add(&trial.chaos);
     tally.add_history(&journal);
-    tally.phases_of_steps += 1;
+    tally.phase_runs += 1;
     tally.steps += journal.steps.len();
     tally.resumes += trial.resumes;
     tally.retries += trial.retries;

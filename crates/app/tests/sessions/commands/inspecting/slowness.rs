@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
-use protocol::run::{Change, Ending, Fact, TurnEffect};
+use protocol::run::{AttemptConsequence, Change, Ending, Fact};
 use protocol::steps::{Change as StepsChange, Definition, Steps, Verdict};
 use protocol::{AttemptId, AttemptNo, KindOf, RunId, StepId, StepKind, Timestamp, Turn};
 use runner::Clock;
@@ -60,7 +60,7 @@ async fn write_run(
         };
         let input = Input::Fact { fact, evidence: Some(Arc::new(evidence)) };
         let ended = vec![
-            Change::Ended { attempt, exit: TurnEffect::Reported, kind: StepKind::Agent },
+            Change::Ended { attempt, exit: AttemptConsequence::Reported, kind: StepKind::Agent },
             Change::Protocol { transition: serde_json::to_value(StepsChange::Done(step))? },
         ];
         harness::append(
