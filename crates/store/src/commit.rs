@@ -115,7 +115,7 @@ pub struct Commit {
     /// The parts that changed, and only those.
     pub parts: Vec<Part>,
     /// The whole document after this commit, a JSON object, for a store that [keeps
-    /// documents](crate::Store::keeps_documents) where other programs can read them. A run that is created with one
+    /// documents](crate::Store::exposes_documents) where other programs can read them. A run that is created with one
     /// always has one. Later commits omit it if it did not change.
     pub document: Option<String>,
     /// New actions. An item replaces a waiting one with the same id.

@@ -41,7 +41,7 @@ impl Watch {
     /// Waits for the next entries and returns them without a gap, oldest first. The run need not exist yet.
     ///
     /// An empty list means that another program wrote in place of the run's document; see
-    /// [`LoadedRun::external_write`](crate::Loaded::external_write). Cancel-safe.
+    /// [`LoadedRun::external_write`](crate::LoadedRun::external_write). Cancel-safe.
     pub async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         match &mut self.0 {
             Source::Sqlite(watch) => watch.next().await,

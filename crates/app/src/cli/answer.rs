@@ -115,6 +115,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.
         let has_engine = views::settle(&workspace, &store, &run).await?;
+        // If the answer ended a run of `issue`, its observations go into `learnings.json`.
         learnings::add_if_ended(&workspace, &store, &journal).await?;
         let status = workspace.load(&store, &run).await?.state.run.status;
         match status {

@@ -7,7 +7,7 @@ use runner::Summary;
 
 use crate::output::{CYAN, GREEN, RED, YELLOW};
 
-/// Every word that [`shown`] can return.
+/// Every word that [`label_with_engine`] can return.
 pub(crate) const WORDS: [&str; 9] =
     ["running", WAITING, "paused", "stopping", "stopped", "succeeded", "incomplete", "failed", INTERRUPTED];
 

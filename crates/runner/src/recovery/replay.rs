@@ -21,7 +21,7 @@ pub struct Replay {
     pub state: RunState,
     /// The position that the next commit expects.
     pub position: Position,
-    /// Whether commits contain the whole document, for a store that [keeps](store::Store::keeps_documents) it.
+    /// Whether commits contain the whole document, for a store that [exposes](store::Store::exposes_documents) it.
     pub keeps_document: bool,
     /// Actions of attempts that have not ended. Performing one again is safe; dropping it would lose it.
     pending: Vec<(String, AttemptId)>,

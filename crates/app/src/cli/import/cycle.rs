@@ -48,7 +48,7 @@ pub(crate) async fn import(
     workspace: &Workspace,
     file: &Path,
     mut document: Value,
-    profiles: Option<&AgentFlags>,
+    agent_flags: Option<&AgentFlags>,
 ) -> Result<Exit, Failure> {
     let id = document["cycle_id"].as_str().unwrap_or_default();
     let run = given_id(id)
@@ -65,15 +65,16 @@ pub(crate) async fn import(
         max_attempts: workspace.config.max_attempts.value,
         ..Definition::new(task)
     };
-    let profile = profiles.map(AgentFlags::profile).transpose()?.flatten();
+    let profile = agent_flags.map(AgentFlags::profile).transpose()?.flatten();
     let options = RunOptions {
         location: RunLocation::new(run.clone(), workspace.repo_dir()?),
         workdir: workspace.repo.clone(),
         profile,
         env: Vec::new(),
         worktrees: None,
+        // Those of a cycle are in its definition.
         checks: Vec::new(),
-        roles: profiles.map(AgentFlags::roles).unwrap_or_default(),
+        roles: agent_flags.map(AgentFlags::roles).unwrap_or_default(),
     };
     let kind = KindOf::<Cycle>::STATIC;
     definition::exclude_views(&workspace.repo, kind.info())?;
@@ -138,7 +139,7 @@ fn turns(document: &Value) -> BTreeMap<StepId, Turn> {
 pub(crate) async fn recover(
     workspace: &Workspace,
     cycle: &str,
-    profiles: &AgentFlags,
+    agent_flags: &AgentFlags,
 ) -> Result<Exit, Failure> {
     let run = given_id(cycle)?;
     let store = workspace.store().await?;
@@ -156,7 +157,7 @@ pub(crate) async fn recover(
     let file = directory.join(format!("{run}.json"));
     if let Some(document) = read_master_file(&file) {
         output::note("the store has no journal of the cycle; its master file is whole");
-        return import(workspace, &file, document, Some(profiles)).await;
+        return import(workspace, &file, document, Some(agent_flags)).await;
     }
     let progress = directory.join(format!("{run}.progress"));
     let files = read_files(&progress);
@@ -168,7 +169,7 @@ pub(crate) async fn recover(
         )));
     }
     let Rebuilt { document, lost } = rebuild(run.as_str(), &files);
-    let exit = import(workspace, &file, document, Some(profiles)).await?;
+    let exit = import(workspace, &file, document, Some(agent_flags)).await?;
     for what in lost {
         output::note(format_args!("lost: {what}"));
     }

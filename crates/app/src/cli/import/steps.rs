@@ -40,7 +40,7 @@ pub(super) struct StepsFlags {
     #[arg(long, value_name = "N", conflicts_with = "peer")]
     max_iterations: Option<NonZeroU32>,
 
-    /// The file with the conditions in `gates`
+    /// The file with the conditions in `gates`: a JSON object of names, each `true` or `false`
     #[arg(long, value_name = "FILE", conflicts_with = "peer")]
     gate_state_file: Option<PathBuf>,
 }
@@ -74,6 +74,7 @@ pub(super) fn run(
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
+        // The reports of another program do not change `AGENTS.md`.
         memory: MemoryUpdates::NotApplied,
         report_schema: None,
     };

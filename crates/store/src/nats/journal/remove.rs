@@ -1,4 +1,5 @@
-//! Removing a run: its messages are purged, and a new one keeps its epoch.
+//! Removes a run: its messages are purged, and one without a commit is written with the next epoch, so that an engine of
+//! the removed run stays fenced.
 
 use super::records::subject;
 use crate::EngineLock;

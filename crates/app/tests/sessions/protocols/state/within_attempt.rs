@@ -1,4 +1,4 @@
-//! Writes from inside an attempt: its own phase, and only while it runs.
+//! Writes from inside an attempt: the `output` of its own phase, and only while it runs.
 
 use serde_json::json;
 
