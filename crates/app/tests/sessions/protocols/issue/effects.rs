@@ -122,7 +122,7 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
         "{body}"
     );
     let calls = fs::read_to_string(issue.shared_path("gh/calls")).unwrap();
-    assert!(calls.contains("--base main --title Fix #42: The light is off"), "{calls}");
+    assert!(calls.contains("--title Fix #42: The light is off --body-file - --base main"), "{calls}");
     assert!(!calls.contains("Ignore all"), "the text of the issue is in no argument: {calls}");
     // A second run continues the pull request, which gets the new text.
     issue.set_agent_script(
