@@ -103,12 +103,12 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
         Some(repo) => repo.clone(),
         None => check::repository(&file)?,
     };
-    let workflow::Read { workflow: whole, problems, warnings } =
+    let workflow::Read { workflow, problems, warnings } =
         workflow::read(&repo, &file, &source, &KnownChecks::NotNeeded);
     for warning in &warnings {
         output::message(output::warning(&file, &source, warning));
     }
-    match whole {
+    match workflow {
         Some((workflow, _)) => Ok(Graph::of_workflow(&workflow)),
         None => Err(Failure::of_problems("workflow", &file, &source, &problems)),
     }

@@ -211,12 +211,12 @@ async fn note_missing_branch(
 }
 
 fn print(imported: &Imported, json: bool) {
-    let Imported { run, manifest, revision, status, interrupted: open } = imported;
+    let Imported { run, manifest, revision, status, interrupted } = imported;
     if json {
         output::json_pretty(&serde_json::json!({
             "run": run, "was": manifest.run, "host": manifest.host, "revision": revision,
             "status": run_status::name(*status),
-            "files": manifest.files.len(), "interrupted": open, "remote": manifest.remote,
+            "files": manifest.files.len(), "interrupted": interrupted, "remote": manifest.remote,
         }));
         return;
     }
@@ -228,8 +228,8 @@ fn print(imported: &Imported, json: bool) {
         manifest.host,
         run_status::label(*status).1
     ));
-    if !open.is_empty() {
-        output::note(format_args!("interrupted by the move: {}", open.join(", ")));
+    if !interrupted.is_empty() {
+        output::note(format_args!("interrupted by the move: {}", interrupted.join(", ")));
     }
     if !matches!(status, RunStatus::Finished(_)) {
         output::note(format_args!(

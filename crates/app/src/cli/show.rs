@@ -152,9 +152,9 @@ fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
 fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let run = &run_at.run;
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if let Some(halted_by) = &overview.stopped_by {
+    if let Some(stopped_by) = &overview.stopped_by {
         let (_, word) = run_status::label(run_at.state.run.status);
-        let reason = halted_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = stopped_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
         let next = if is_resumable {
             format!("; run `callboard resume {run}` to continue it")
         } else {
@@ -162,8 +162,8 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
         };
         output::advice(format_args!(
             "{word} {} ago by {}{reason}{next}",
-            output::duration(overview.at.since(halted_by.at)),
-            entry_text::author(&halted_by.by),
+            output::duration(overview.at.since(stopped_by.at)),
+            entry_text::author(&stopped_by.by),
         ));
     }
     match &overview.engine {

@@ -35,18 +35,18 @@ pub(crate) async fn restore(
 
 /// Describes a restored document in one line.
 pub(crate) fn restored_line(restored: &Restored) -> String {
-    let Restored { run, from, corrupted_revision: bad, difference: what, backup: kept } = restored;
-    let source = if from == bad {
+    let Restored { run, from, corrupted_revision, difference, backup } = restored;
+    let source = if from == corrupted_revision {
         "restored the last commit".to_owned()
     } else {
         format!("restored revision {from}, later changes are lost")
     };
     format!(
-        "{} [{}] the document of run `{run}` was changed outside callboard at revision {bad} ({what}); {source}; \
+        "{} [{}] the document of run `{run}` was changed outside callboard at revision {corrupted_revision} ({difference}); {source}; \
          a backup of the changed document is in {}",
         styled(YELLOW, "!"),
         Code::Corrupted,
-        kept.display()
+        backup.display()
     )
 }
 

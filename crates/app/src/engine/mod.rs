@@ -73,7 +73,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         Author::Engine { boot_id, .. } => boot_id.clone(),
         Author::Person { .. } | Author::Client { .. } => String::new(),
     };
-    let by_agent: Result<BTreeMap<_, _>, Failure> = workspace
+    let profiles: Result<BTreeMap<_, _>, Failure> = workspace
         .config
         .adapters
         .iter()
@@ -81,7 +81,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         .collect();
     Ok(EngineConfig {
         overrides,
-        profiles: by_agent?,
+        profiles: profiles?,
         roles: workspace.config.roles.iter().map(|(name, role)| (name.clone(), role.value.clone())).collect(),
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,

@@ -64,11 +64,11 @@ pub(crate) fn read(
     })?;
     let checks = workspace.checks();
     let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
-    let Read { workflow: whole, problems, warnings } = workflow::read(repo, file, &source, &known);
+    let Read { workflow, problems, warnings } = workflow::read(repo, file, &source, &known);
     for warning in &warnings {
         output::message(output::warning(file, &source, warning));
     }
-    let Some((mut workflow, prompts)) = whole else {
+    let Some((mut workflow, prompts)) = workflow else {
         return Err(Failure::of_problems("workflow", file, &source, &problems));
     };
     workflow.resolve_checks(&checks).map_err(Failure::usage)?;

@@ -200,8 +200,11 @@ impl<P: Present> Machine for Typed<P> {
     }
 
     fn deferred(&self) -> Option<Deferred> {
-        let Deferred { must_be_idle: quiet, transition: then } = P::deferred(&self.definition, &self.state)?;
-        Some(Deferred { must_be_idle: quiet.iter().map(P::step_id).collect(), transition: erase::<P>(then) })
+        let Deferred { must_be_idle, transition } = P::deferred(&self.definition, &self.state)?;
+        Some(Deferred {
+            must_be_idle: must_be_idle.iter().map(P::step_id).collect(),
+            transition: erase::<P>(transition),
+        })
     }
 
     fn on_stop(&self) -> Option<Move> {

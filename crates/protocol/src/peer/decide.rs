@@ -139,7 +139,7 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
 }
 
 pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred<Change, Phase>> {
-    let then = match state {
+    let transition = match state {
         State::Ready(phase) if definition.reused_output(phase).is_some() => {
             wait(vec![Change::ReuseStarted(phase)])
         }
@@ -152,7 +152,7 @@ pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred
     };
     // Usually no step has an attempt alive here. One may have after a recovery, which puts the cycle back to an
     // earlier state.
-    Some(Deferred { must_be_idle: BTreeSet::from(Phase::ALL), transition: then })
+    Some(Deferred { must_be_idle: BTreeSet::from(Phase::ALL), transition })
 }
 
 /// Ends the cycle: the first phase that is not completed fails. If all are completed, the cycle is closed.

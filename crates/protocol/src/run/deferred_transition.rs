@@ -20,8 +20,8 @@ pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
             return None;
         }
     }
-    let Deferred { must_be_idle: quiet, transition: then } = run.machine.deferred()?;
-    let concerned = || run.active_turns.iter().filter(|(step, _)| quiet.contains(step));
+    let Deferred { must_be_idle, transition } = run.machine.deferred()?;
+    let concerned = || run.active_turns.iter().filter(|(step, _)| must_be_idle.contains(step));
     if concerned().any(|(_, active)| active.status.has_live_attempt()) {
         return None;
     }
@@ -30,7 +30,7 @@ pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
     for step in queued {
         decision.apply(run, Change::Dequeued { step });
     }
-    carry_out(run, then, &mut decision);
+    carry_out(run, transition, &mut decision);
     settle(run, &mut decision);
     Some(decision)
 }

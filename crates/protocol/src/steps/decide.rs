@@ -77,14 +77,14 @@ fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Ch
     let failed: Vec<_> = state.failed.iter().filter(outside).cloned().collect();
     steps.extend(failed);
     steps.sort_by_key(|step| definition.position(step));
-    let quiet = steps.iter().chain(&items).cloned().collect();
+    let must_be_idle = steps.iter().chain(&items).cloned().collect();
     let changes = vec![Change::Restarted { from: from.clone(), steps, items }];
     let restarted = state_after(state, &changes);
     if definition.has_loops() {
-        return Deferred { must_be_idle: quiet, transition: done_with_loops(definition, changes, restarted) };
+        return Deferred { must_be_idle, transition: done_with_loops(definition, changes, restarted) };
     }
     let next = Next::QueueIdle(startable(definition, &restarted));
-    Deferred { must_be_idle: quiet, transition: Move { changes, next } }
+    Deferred { must_be_idle, transition: Move { changes, next } }
 }
 
 pub(super) fn decide(
@@ -286,8 +286,8 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
 /// Returns the end of an approved step, else the pending restart or loop-back.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if let Some(step) = state.answered().next() {
-        let then = done(definition, state, Change::Done(step.clone()));
-        return Some(Deferred { must_be_idle: BTreeSet::new(), transition: then });
+        let transition = done(definition, state, Change::Done(step.clone()));
+        return Some(Deferred { must_be_idle: BTreeSet::new(), transition });
     }
     match &state.restarting {
         Some(from) => Some(restart(definition, state, from)),
@@ -309,7 +309,7 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
     let all_targets: BTreeSet<_> =
         gates.iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect();
     let steps = definition.downstream(all_targets.iter().cloned());
-    let quiet: BTreeSet<_> = steps.iter().cloned().collect();
+    let must_be_idle: BTreeSet<_> = steps.iter().cloned().collect();
     // Of two targets on one path only the most upstream one is used.
     let is_nested = |target: &StepId| {
         let others = all_targets.iter().filter(|other| *other != target);
@@ -330,7 +330,7 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
         let ready = startable(definition, &reset).into_iter().filter(|step| targets.contains(step));
         Next::QueueIdle(ready.collect())
     };
-    Some(Deferred { must_be_idle: quiet, transition: Move { changes, next } })
+    Some(Deferred { must_be_idle, transition: Move { changes, next } })
 }
 
 /// Returns the loop-back of these gates in a workflow with data loops. Inside an item it resets that item only.
@@ -341,7 +341,7 @@ fn loop_back_with_loops(
 ) -> Deferred<Change, StepId> {
     let all: BTreeSet<_> = gates.iter().filter_map(|gate| loops::target(definition, gate)).collect();
     let ResetSet { steps, items, reopened } = loops::reset_set(definition, state, &all);
-    let quiet = steps.iter().chain(&items).cloned().collect();
+    let must_be_idle = steps.iter().chain(&items).cloned().collect();
     let is_nested = |target: &StepId| {
         let others: BTreeSet<_> = all.iter().filter(|other| *other != target).cloned().collect();
         let set = loops::reset_set(definition, state, &others);
@@ -350,7 +350,7 @@ fn loop_back_with_loops(
     let targets = all.iter().filter(|target| !is_nested(target)).cloned().collect();
     let changes = vec![Change::Reset { gates, targets, steps, items, reopened }];
     let reset = state_after(state, &changes);
-    Deferred { must_be_idle: quiet, transition: done_with_loops(definition, changes, reset) }
+    Deferred { must_be_idle, transition: done_with_loops(definition, changes, reset) }
 }
 
 /// Returns what an imported run does next.

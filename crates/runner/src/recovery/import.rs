@@ -81,7 +81,7 @@ pub async fn migrate(
     spec: RunSpec,
     migration: Migration,
 ) -> Result<RunStatus, DocumentImportError> {
-    let Migration { from, document, replaces: over } = migration;
+    let Migration { from, document, replaces } = migration;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
@@ -89,7 +89,8 @@ pub async fn migrate(
     if let Ok(paused) = run::consider(&mut after, &Request::Pause) {
         decision.changes.extend(paused.changes);
     }
-    write(store, by, now, &mut replay, RecoverySource::Migrated { from, document }, decision, over).await?;
+    write(store, by, now, &mut replay, RecoverySource::Migrated { from, document }, decision, replaces)
+        .await?;
     Ok(after.status)
 }
 
@@ -101,7 +102,7 @@ async fn write(
     replay: &mut Replay,
     source: RecoverySource,
     decision: Decision,
-    over: Option<KvEntry>,
+    replaces: Option<KvEntry>,
 ) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&replay.spec).expect("BUG: a definition is plain data");
@@ -116,8 +117,8 @@ async fn write(
             let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the decision always fits");
             replay.position = writer.append(&commit)?;
         }
-        if let Some(over) = over.clone() {
-            writer.replace_entry(over);
+        if let Some(replaces) = replaces.clone() {
+            writer.replace_entry(replaces);
         }
         let created = now.timestamp().unwrap_or_default();
         Ok(writer.set_created_and_epoch(&replay.run, created, epoch_at(now))?)

@@ -191,8 +191,8 @@ impl Source<'_> {
         let Some(why) = cut_reason else {
             return Ok(SalvageOutcome::Whole { revision, status: replay.state.run.status });
         };
-        let beyond = self.salvage.count_after(self.found, revision)?;
-        let lost = format!("{why}; {beyond} later entries were set aside");
+        let later_entries = self.salvage.count_after(self.found, revision)?;
+        let lost = format!("{why}; {later_entries} later entries were set aside");
         let source = RecoverySource::Journal { lost, gap: Some((revision, expected_newest)) };
         let entry = replay.recovery_entry(source, by.clone(), now);
         let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
@@ -201,7 +201,7 @@ impl Source<'_> {
             revision,
             status: replay.state.run.status,
             newest: expected_newest,
-            later_entries: beyond,
+            later_entries,
             why,
         })
     }

@@ -28,8 +28,9 @@ pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
     let marked_rows = table.with_variables(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"]);
     let known: Vec<_> = marked_rows.iter().map(|(row, _)| row.pid).collect();
     let marked = marked_rows.into_iter().map(|(row, [store, run, attempt])| {
-        let below = table.with_descendants(vec![row]).into_iter().map(|row| row.pid);
-        let below = below.filter(|pid| !known.contains(pid)).map(|pid| pid.as_raw_pid()).collect();
+        let unmarked_descendants = table.with_descendants(vec![row]).into_iter().map(|row| row.pid);
+        let unmarked_descendants =
+            unmarked_descendants.filter(|pid| !known.contains(pid)).map(|pid| pid.as_raw_pid()).collect();
         MarkedProcess {
             pid: row.pid.as_raw_pid(),
             start_time: row.start_time,
@@ -37,7 +38,7 @@ pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
             run,
             attempt,
             command: os::command_line(row.pid),
-            unmarked_descendants: below,
+            unmarked_descendants,
         }
     });
     Ok(marked.collect())

@@ -58,7 +58,7 @@ pub(super) struct RunRecovery {
     newest: Option<u64>,
     /// How many entries follow the first lost one. They are in the backup only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    beyond: Option<u64>,
+    later_entries: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
     status: Option<RunStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ const WHOLE: RunRecovery = RunRecovery {
     outcome: "whole",
     revision: None,
     newest: None,
-    beyond: None,
+    later_entries: None,
     status: None,
     why: None,
 };
@@ -109,11 +109,11 @@ impl RunRecovery {
             SalvageOutcome::Whole { revision, status } => {
                 Self { revision: Some(revision.0), status: Some(*status), ..named }
             }
-            SalvageOutcome::Truncated { revision, status, newest, later_entries: beyond, why } => Self {
+            SalvageOutcome::Truncated { revision, status, newest, later_entries, why } => Self {
                 outcome: "cut",
                 revision: Some(revision.0),
                 newest: Some(newest.0),
-                beyond: Some(*beyond),
+                later_entries: Some(*later_entries),
                 status: Some(*status),
                 why: Some(why.clone()),
                 ..named

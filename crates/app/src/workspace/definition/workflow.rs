@@ -78,8 +78,8 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) 
         }
     }
     problems.sort_by_key(|problem| (problem.line, problem.column));
-    let whole = workflow.filter(|_| problems.is_empty()).map(|workflow| (workflow, texts));
-    Read { workflow: whole, problems, warnings }
+    let workflow = workflow.filter(|_| problems.is_empty()).map(|workflow| (workflow, texts));
+    Read { workflow, problems, warnings }
 }
 
 /// Returns a step's prompt, or reads it from the first existing path: an absolute path itself, `.agents/prompts` by

@@ -81,12 +81,12 @@ impl fmt::Display for Position {
 
 impl fmt::Display for InvalidTransition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cycle_id, from, to, violations: because } = self;
+        let Self { cycle_id, from, to, violations } = self;
         match from {
             Some(from) => write!(f, "cycle `{cycle_id}` cannot go from {from} to {to}")?,
             None => write!(f, "cycle `{cycle_id}` cannot begin as {to}")?,
         }
-        match because.first() {
+        match violations.first() {
             Some(first) => write!(f, ": {}", first.message),
             None => Ok(()),
         }

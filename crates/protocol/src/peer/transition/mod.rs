@@ -92,11 +92,11 @@ pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, I
         Some(entry) => expect_with_entry(old, new, entry),
         None => Some(expect_without_entry(old, new)),
     };
-    let invalid = |because| InvalidTransition {
+    let invalid = |violations| InvalidTransition {
         cycle_id: old.cycle_id.clone(),
         from: Some(old.position()),
         to: new.position(),
-        violations: because,
+        violations,
     };
     let (transition, expected) = match expectation {
         None => return Err(invalid(Vec::new())),
@@ -228,16 +228,11 @@ fn recognise_first_write(new: &Document) -> Result<Transition, InvalidTransition
         expected.history = vec![HistoryEntry { unknown, ..entry }];
         (expected.cycle_summary, expected.insights) = (None, None);
     }
-    let because = differences(&expected, new);
-    if because.is_empty() {
+    let violations = differences(&expected, new);
+    if violations.is_empty() {
         return Ok(if migrated { Transition::Migrated } else { Transition::Initialized });
     }
-    Err(InvalidTransition {
-        cycle_id: new.cycle_id.clone(),
-        from: None,
-        to: new.position(),
-        violations: because,
-    })
+    Err(InvalidTransition { cycle_id: new.cycle_id.clone(), from: None, to: new.position(), violations })
 }
 
 /// Recognises a recovery: it must keep the cycle, and its history must agree with the old one as far as both go. Which
@@ -255,12 +250,12 @@ fn recognise_recovery(old: &Document, new: &Document) -> Result<Transition, Inva
         let common = before.len().min(old.history.len());
         before[..common].clone_from_slice(&old.history[..common]);
     }
-    let because = differences(&expected, new);
-    if because.is_empty() {
+    let violations = differences(&expected, new);
+    if violations.is_empty() {
         return Ok(Transition::Recovered);
     }
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
-    Err(InvalidTransition { cycle_id, from, to: new.position(), violations: because })
+    Err(InvalidTransition { cycle_id, from, to: new.position(), violations })
 }
 
 impl fmt::Display for Transition {

@@ -127,7 +127,7 @@ pub async fn import(
     let mut replay = Replay::begin(kind, spec).map_err(first_entry_error)?;
     replay.keeps_document = store.exposes_documents();
     let written = store.put_run(|writer| archive.write(replay, writer)).await;
-    let (revision, status, open) = match written {
+    let (revision, status, interrupted) = match written {
         Ok(written) => {
             // A marker that stays behind is harmless, because the run exists.
             let _ = fs::remove_file(attempts_dir.join(IMPORTING));
@@ -153,7 +153,7 @@ pub async fn import(
             });
         }
     };
-    Ok(Imported { run, manifest, revision, status, interrupted: open })
+    Ok(Imported { run, manifest, revision, status, interrupted })
 }
 
 /// Locks imports on this machine if the store does not. On NATS, the attempt files are in place before the commit,
@@ -269,8 +269,8 @@ impl ArchiveImport<'_> {
         replay.position = writer.append(&commit)?;
         let created = self.manifest.created_at.timestamp().unwrap_or_default();
         writer.set_created_and_epoch(&replay.run, created, epoch_at(*now))?;
-        let open = self.move_attempt_files(&replay)?;
-        Ok((replay.revision(), replay.state.run.status, open))
+        let interrupted = self.move_attempt_files(&replay)?;
+        Ok((replay.revision(), replay.state.run.status, interrupted))
     }
 
     /// Stores the spec. Returns the first entry with the digest of the stored spec.
@@ -313,13 +313,13 @@ impl ArchiveImport<'_> {
         self.created.set(true);
         let attempts = self.attempts_dir.parent().unwrap_or(self.attempts_dir);
         File::open(attempts).and_then(|directory| directory.sync_all()).map_err(failed(attempts))?;
-        let mut open = Vec::new();
+        let mut interrupted = Vec::new();
         for attempt in replay.live_attempts() {
             let id = attempt.clone();
             supervisor::void(&AttemptDir::new(attempts, &replay.run, &id))?;
-            open.push(id.to_string());
+            interrupted.push(id.to_string());
         }
-        Ok(open)
+        Ok(interrupted)
     }
 }
 
