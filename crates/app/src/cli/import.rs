@@ -13,8 +13,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use protocol::cycle::Cycle;
 use protocol::run::RunStatus;
-use protocol::{Kind, KindInfo, RunId};
+use protocol::{Kind, KindInfo, KindOf, RunId};
 use runner::{DocumentImportError, ImportError, ImportTarget, Imported, RunAtRevision};
 use store::AnyStore;
 use supervisor::git;
@@ -119,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let name = arguments.name.as_deref().map(RunId::new).transpose();
     let name = name.map_err(|error| Failure::usage("invalid run name").because(Some(&error)))?;
     if let Some(view) = steps::find_view(file) {
-        return steps::run(&workspace, &view, &arguments.steps, name, arguments.dry_run);
+        return steps::run(&workspace, &view, &arguments.steps, name, arguments.dry_run, arguments.json);
     }
     if let Some(directory) = team::find(file)? {
         return team::run(&workspace, &directory, name, arguments.dry_run, arguments.json);
@@ -132,10 +133,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if arguments.times_shifted {
             cycle::correct_shifted_times(&mut document);
         }
-        return block_on(cycle::import(&workspace, file, document, None));
+        if let Some(name) = &name {
+            return Err(cannot_rename(name, KindOf::<Cycle>::STATIC.info()));
+        }
+        return block_on(cycle::import(&workspace, file, document, None, arguments.json));
     }
     if let Some(document) = issue::read(file) {
-        return issue::run(&workspace, file, document, name, arguments.tracker);
+        return issue::run(&workspace, file, document, name, arguments.tracker, arguments.json);
     }
     refuse_json(file)?;
     let archive: Box<dyn Read> = if file == Path::new("-") {
@@ -146,6 +150,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })?)
     };
     block_on(import(&workspace, &arguments, file, archive, name))
+}
+
+fn cannot_rename(name: &RunId, info: &KindInfo) -> Failure {
+    let what = format!("cannot rename the run to `{name}`: the id of a `{}` run is fixed", info.name);
+    Failure::usage(what).hint("leave out `--as`")
 }
 
 /// Imports a run from an archive.
@@ -167,9 +176,8 @@ async fn import(
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let new_name = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
     let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
-    if let (Some(new_name), Some(KindInfo { can_rename: false, name, .. })) = (new_name, info) {
-        let what = format!("cannot rename the run to `{new_name}`: the id of a `{name}` run is fixed");
-        return Err(Failure::usage(what).hint("leave out `--as`"));
+    if let (Some(new_name), Some(info @ KindInfo { can_rename: false, .. })) = (new_name, info) {
+        return Err(cannot_rename(new_name, info));
     }
     if let Some(info) = info {
         definition::exclude_views(&workspace.repo, info)?;

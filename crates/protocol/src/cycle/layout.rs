@@ -104,13 +104,15 @@ pub(super) fn parse_task(timeline: &str) -> Option<String> {
     line.split_once("] user: ").map(|(_, task)| task.to_owned())
 }
 
-/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved.
-pub(super) fn parse_iteration(timeline: &str, number: u32) -> (Vec<String>, bool) {
+/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved; `None` if it has not
+/// ended.
+pub(super) fn parse_iteration(timeline: &str, number: u32) -> Option<(Vec<String>, bool)> {
     let sections = timeline.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
-    let section = sections.filter(|(heading, _)| *heading == number.to_string()).last();
-    let lines = section.map(|(_, body)| parse_list(body)).unwrap_or_default();
+    let (_, body) = sections.filter(|(heading, _)| *heading == number.to_string()).last()?;
+    let lines = parse_list(body);
     let is_resolved = lines.iter().any(|line| line.ends_with("] engine: iteration completed"));
-    (lines.iter().filter_map(|line| line.strip_prefix("open: ").map(str::to_owned)).collect(), is_resolved)
+    let open = lines.iter().filter_map(|line| line.strip_prefix("open: ").map(str::to_owned));
+    Some((open.collect(), is_resolved))
 }
 
 /// Returns the value of a field of the final report: `TIME` for the field `Ended` in the line `- Ended: TIME`.

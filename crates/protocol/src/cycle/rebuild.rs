@@ -67,7 +67,9 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         let reported = Role::ALL.into_iter().filter(|role| has_reported(files, *role, number));
         let results: Map<_, _> =
             reported.map(|role| (role.to_string(), json!({ "status": "completed" }))).collect();
-        let (issues, resolved) = layout::parse_iteration(timeline, number);
+        let closed = layout::parse_iteration(timeline, number);
+        let is_closed = number < current || closed.is_some();
+        let (issues, resolved) = closed.unwrap_or_default();
         let mut iteration = json!({
             "number": number, "started_at": start, "agent_results": results, "issues_found": issues,
             "resolved": resolved,
@@ -75,7 +77,7 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         if let Some(text) = extensions.get(&number) {
             iteration["extension"] = json!(text);
         }
-        if number < current || done.len() == Role::ALL.len() {
+        if is_closed {
             iteration["completed_at"] = end.into();
         }
         iteration
@@ -146,12 +148,13 @@ fn read_changes(text: &str) -> Result<Changes, String> {
         let value: Value = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         let iteration = value["iteration"].as_u64().unwrap_or(1).to_string();
         let time = value["timestamp"].as_str().unwrap_or_default().to_owned();
-        if value.get("marker").is_none() {
-            let entry: ChangeLog =
-                serde_json::from_value(value).map_err(|error| format!("line {number}: {error}"))?;
-            changes.changes.push(entry);
+        if value.get("marker").is_some() {
+            changes.iteration_markers.insert(iteration, time);
+            continue;
         }
-        changes.iteration_markers.insert(iteration, time);
+        let entry: ChangeLog =
+            serde_json::from_value(value).map_err(|error| format!("line {number}: {error}"))?;
+        changes.changes.push(entry);
     }
     changes.update_total_files();
     Ok(changes)

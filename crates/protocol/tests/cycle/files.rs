@@ -78,6 +78,31 @@ fn a_stopped_iteration_is_rebuilt_without_the_agents_that_did_not_report() {
     assert_eq!(completed, [2, 0, 0, 0]);
 }
 
+/// Regression: the code of the iteration counted as closed, and the iteration as ended.
+#[test]
+fn an_iteration_that_is_not_closed_is_rebuilt_as_open() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.good_iteration();
+    let mut files = files(&driver);
+    files.remove("coordination/timeline.md");
+    files.remove("coordination/summary.md");
+    let log = files.get_mut("cd/changes.log").unwrap();
+    let has_marker = |line: &&str| line.contains("\"marker\"");
+    let without_marker: String =
+        log.lines().filter(|line| !has_marker(line)).map(|line| format!("{line}\n")).collect();
+    assert!(!without_marker.is_empty() && without_marker.len() < log.len());
+    let rebuilt = rebuild("c", &files).document;
+    assert_eq!(
+        rebuilt["iterations"][0].get("completed_at"),
+        None,
+        "all have reported, but it was not closed"
+    );
+    files.insert("cd/changes.log".to_owned(), without_marker);
+    let rebuilt = rebuild("c", &files).document;
+    assert_eq!(rebuilt["changes"]["iteration_markers"], json!({}));
+    assert_eq!(rebuilt["completed_phases"], json!(["ra", "ep"]));
+}
+
 #[test]
 fn a_completed_cycle_is_rebuilt_as_completed() {
     let mut driver = Driver::start(Definition { max_iterations: 2, ..Definition::new("Add login") });

@@ -49,6 +49,7 @@ pub(crate) async fn import(
     file: &Path,
     mut document: Value,
     agent_flags: Option<&AgentFlags>,
+    json: bool,
 ) -> Result<Exit, Failure> {
     let id = document["cycle_id"].as_str().unwrap_or_default();
     let run = given_id(id)
@@ -99,6 +100,11 @@ pub(crate) async fn import(
     .await;
     let status = imported.map_err(|error| import_failure(&error, &run, file))?;
     let set_aside = views::write(workspace, &store, &run).await?;
+    if json {
+        output::json_pretty(&serde_json::json!({ "run": run, "status": run_status::name(status) }));
+        note_moved_files(set_aside);
+        return Ok(Exit::Success);
+    }
     output::data(&run);
     output::message(format_args!(
         "imported `{}`; run status: {}",
@@ -157,7 +163,7 @@ pub(crate) async fn recover(
     let file = directory.join(format!("{run}.json"));
     if let Some(document) = read_master_file(&file) {
         output::note("the store has no journal of the cycle; its master file is whole");
-        return import(workspace, &file, document, Some(agent_flags)).await;
+        return import(workspace, &file, document, Some(agent_flags), false).await;
     }
     let progress = directory.join(format!("{run}.progress"));
     let files = read_files(&progress);
@@ -169,7 +175,7 @@ pub(crate) async fn recover(
         )));
     }
     let Rebuilt { document, lost } = rebuild(run.as_str(), &files);
-    let exit = import(workspace, &file, document, Some(agent_flags)).await?;
+    let exit = import(workspace, &file, document, Some(agent_flags), false).await?;
     for what in lost {
         output::note(format_args!("lost: {what}"));
     }

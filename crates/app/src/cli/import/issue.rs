@@ -11,7 +11,7 @@ use protocol::issue::{
 use protocol::run::RunStatus;
 use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation};
 use runner::{RunOptions, RunSpec, ViewImport};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::import_failure;
 use crate::cli::block_on;
@@ -38,6 +38,7 @@ pub(super) fn run(
     document: Value,
     name: Option<RunId>,
     tracker: Option<TrackerName>,
+    json: bool,
 ) -> Result<Exit, Failure> {
     let parsed = Document::default()
         .merged(&document)
@@ -78,6 +79,10 @@ pub(super) fn run(
         let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
         imported.await.map_err(|error| import_failure(&error, &run, file))
     })?;
+    if json {
+        output::json_pretty(&json!({ "run": run, "status": run_status::name(status), "issue": number }));
+        return Ok(Exit::Success);
+    }
     output::message(format_args!("imported issue {number} as run `{run}`: {}", run_status::label(status).1));
     match status {
         RunStatus::Finished(Outcome::Succeeded) => {}

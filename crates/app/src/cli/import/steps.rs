@@ -14,7 +14,7 @@ use protocol::steps::{
 };
 use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation, StepId};
 use runner::{RunOptions, RunSpec, ViewImport};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{import_failure, note_moved_files};
 use crate::cli::{block_on, recover};
@@ -58,6 +58,7 @@ pub(super) fn run(
     flags: &StepsFlags,
     name: Option<RunId>,
     dry_run: bool,
+    json: bool,
 ) -> Result<Exit, Failure> {
     let text = fs::read(view)
         .map_err(|error| Failure::usage(format!("cannot read `{}`", view.display())).because(Some(&error)))?;
@@ -118,6 +119,14 @@ pub(super) fn run(
         };
         Ok::<_, Failure>((status, set_aside))
     })?;
+    if json {
+        output::json_pretty(&json!({
+            "run": run, "status": run_status::name(status), "workflow": workflow, "lost": lost,
+            "from_reports": from_reports, "started_again": started_again, "dry_run": dry_run,
+        }));
+        note_moved_files(set_aside);
+        return Ok(Exit::Success);
+    }
     output::data(&run);
     let verb = if dry_run { "would import" } else { "imported" };
     output::message(format_args!(
@@ -131,13 +140,12 @@ pub(super) fn run(
         output::note(format_args!("{why} and set as in a new run: {}", lost.join(", ")));
     }
     if !from_reports.is_empty() {
-        let steps: Vec<_> = from_reports.iter().map(|step| format!("`{step}`")).collect();
-        output::note(format_args!("not in the file and taken from its report: {}", steps.join(", ")));
+        output::note(format_args!("not in the file and taken from its report: {}", quoted(&from_reports)));
     }
     if !started_again.is_empty() {
         output::note(format_args!(
             "was running and will start again: {}; stop its agents first if they are alive",
-            started_again.join(", ")
+            quoted(&started_again)
         ));
     }
     note_moved_files(set_aside);
@@ -222,5 +230,10 @@ fn matches_run(file: &Path, salvaged: &Value) -> bool {
 fn running_steps(document: &Value) -> Vec<String> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let running = steps.filter(|(_, step)| step["status"] == Status::Running.as_str());
-    running.map(|(id, _)| format!("`{id}`")).collect()
+    running.map(|(id, _)| id.clone()).collect()
+}
+
+fn quoted(steps: &[impl std::fmt::Display]) -> String {
+    let steps: Vec<_> = steps.iter().map(|step| format!("`{step}`")).collect();
+    steps.join(", ")
 }

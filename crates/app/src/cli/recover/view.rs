@@ -97,6 +97,12 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     })?;
     let word = run_status::label(status).1;
     if arguments.dry_run {
+        if arguments.json {
+            let result =
+                serde_json::json!({ "run": run, "status": run_status::name(status), "dry_run": true });
+            output::json_pretty(&result);
+            return Ok(Exit::Success);
+        }
         output::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
         return Ok(Exit::Success);
     }

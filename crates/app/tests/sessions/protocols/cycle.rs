@@ -355,9 +355,12 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
         "iterations": [{ "number": 1, "completed_at": "2026-01-22T11:00:00Z" }, { "number": 2 }],
     });
     test_env.write(format!(".workflow/.cycle/{ID}.json"), &foreign.to_string());
-    let imported =
-        test_env.callboard(&["import", &format!(".workflow/.cycle/{ID}.json"), "--times-shifted"]).run();
-    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let file = format!(".workflow/.cycle/{ID}.json");
+    let import =
+        |flag: &[&str]| test_env.callboard(&[&["import", &file, "--times-shifted"], flag].concat()).run();
+    let renamed = import(&["--as", "mine"]);
+    assert_eq!(renamed.code, 2, "{}", renamed.transcript());
+    assert_eq!(import(&["--json"]).json(), json!({ "run": ID, "status": "paused" }));
     let state = read_master(&test_env);
     assert_eq!(state["created_at"], "2026-01-22T10:00:00+08:00");
     assert_eq!(state["status"], "paused");

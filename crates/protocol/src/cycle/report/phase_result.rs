@@ -33,8 +33,9 @@ pub fn phase_result(text: &str) -> Option<PhaseResult> {
     })?;
     let mut fields = Map::new();
     let mut last: Option<String> = None;
+    let mut field_indent = None;
     for line in &lines[start + 1..] {
-        let indented = line.starts_with([' ', '\t']);
+        let indent = line.len() - line.trim_start().len();
         let item = line.trim().trim_start_matches(['-', '*']).trim();
         if item.is_empty() || item.starts_with("```") {
             if fields.is_empty() {
@@ -42,14 +43,17 @@ pub fn phase_result(text: &str) -> Option<PhaseResult> {
             }
             break;
         }
-        match item.split_once(':').filter(|(key, _)| is_key(key)) {
+        // An item below a list may look like a field: `- test_login: assertion failed`.
+        let is_below_list = indent > *field_indent.get_or_insert(indent)
+            && last.as_ref().and_then(|key| fields.get(key)).is_some_and(Value::is_array);
+        match item.split_once(':').filter(|(key, _)| !is_below_list && is_key(key)) {
             Some((key, rest)) => {
                 let key = key.trim().to_owned();
                 fields.insert(key.clone(), value(&key, rest.trim()));
                 last = Some(key);
             }
             // A list with one item per line.
-            None if indented && last.is_some() => {
+            None if indent > 0 && last.is_some() => {
                 let slot = last.as_ref().and_then(|key| fields.get_mut(key));
                 match slot {
                     Some(Value::Array(items)) => items.push(item.into()),
@@ -140,6 +144,21 @@ mod tests {
                 "ready_for_production": true,
             })
         );
+    }
+
+    /// Regression: the item became a field of its own, and no test had failed.
+    #[test]
+    fn an_item_of_a_list_that_looks_like_a_field_is_an_item() {
+        for indent in ["", "  "] {
+            let lines =
+                ["- failed_tests:", "  - test_login: assertion failed", "- coverage: 80", "- issues: none"];
+            let text: String = lines.map(|line| format!("{indent}{line}\n")).concat();
+            let result = phase_result(&format!("PHASE_RESULT:\n{text}")).unwrap();
+            let expected = json!({
+                "failed_tests": ["test_login: assertion failed"], "coverage": 80, "issues": [],
+            });
+            assert_eq!(Value::Object(result.fields), expected);
+        }
     }
 
     #[test]

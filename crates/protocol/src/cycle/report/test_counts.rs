@@ -43,8 +43,10 @@ pub(in crate::cycle) fn count_tests(results: &[CheckResult]) -> TestCounts {
 
 fn count(output: &str) -> TestCounts {
     let mut counts = TestCounts::default();
-    let lines = output.lines().filter(|line| !line.trim_start().starts_with("Test Suites:"));
-    for line in lines {
+    // Jest and Vitest also count files.
+    let counts_files =
+        |line: &&str| ["Test Suites:", "Test Files "].iter().any(|word| line.trim_start().starts_with(word));
+    for line in output.lines().filter(|line| !counts_files(line)) {
         let words: Vec<_> = line.split(|c: char| c.is_whitespace() || ",;()=".contains(c)).collect();
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
         for pair in words.windows(2) {
@@ -120,6 +122,10 @@ mod tests {
         assert_eq!(counts("==== 1 failed, 12 passed, 3 skipped in 0.12s ===="), (12, 1, 3));
         assert_eq!(
             counts("Test Suites: 1 failed, 1 passed, 2 total\nTests: 1 failed, 5 passed, 6 total"),
+            (5, 1, 0)
+        );
+        assert_eq!(
+            counts(" Test Files  1 failed | 1 passed (2)\n      Tests  1 failed | 5 passed (6)"),
             (5, 1, 0)
         );
         assert_eq!(counts("  7 passing (20ms)\n  2 failing"), (7, 2, 0));
