@@ -312,7 +312,7 @@ impl Explored for Team {
                 format!("{group} {}", Self::describe_verdict(&Verdict::Choice(*choice)))
             }
             Change::CriteriaRan { failed } => format!("{} criteria fail", failed.len()),
-            Change::Refused => "completion refused".to_owned(),
+            Change::Refused { .. } => "completion refused".to_owned(),
             Change::CheckAsked => "check asks".to_owned(),
             Change::CheckChosen { choice } => Self::describe_verdict(&Verdict::Choice(*choice)),
             Change::Accepted => "completion accepted".to_owned(),

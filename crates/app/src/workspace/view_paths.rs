@@ -87,10 +87,12 @@ async fn refuse_if_in_use(
     Ok(finished.into_iter().map(|(_, run)| run).collect())
 }
 
-/// Whether the file is as the finished run has left it.
+/// Whether the file is as the finished run has left it. A pipe in its place is not opened: that could block.
 fn is_unchanged(view: &View) -> Result<bool, Failure> {
-    match fs::read(&view.path) {
-        Ok(found) => Ok(found == view.body.as_bytes()),
+    let found = fs::symlink_metadata(&view.path)
+        .and_then(|found| if found.is_file() { fs::read(&view.path).map(Some) } else { Ok(None) });
+    match found {
+        Ok(found) => Ok(found.is_some_and(|found| found == view.body.as_bytes())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(cannot_replace(&view.path, &error)),
     }

@@ -47,8 +47,10 @@ pub enum Change {
     CriteriaRan {
         failed: BTreeSet<u16>,
     },
-    /// The claim of completion was refused.
-    Refused,
+    /// The claim of completion was refused because of these criteria, by position among those with a command.
+    Refused {
+        failing: Vec<u16>,
+    },
     /// Too many checks: a person decides.
     CheckAsked,
     CheckChosen {
@@ -190,12 +192,13 @@ fn changes_after(definition: &Definition, state: &State, step: &Step, verdict: V
             if state.checks_left == 0 { vec![ran, Change::CheckAsked] } else { vec![ran] }
         }
         (Step::Pm(PmStep::Check), Verdict::Complete) => {
-            if state.groups_are_done() && state.unexcused().is_empty() {
+            let failing = state.unexcused();
+            if state.groups_are_done() && failing.is_empty() {
                 vec![Change::Accepted]
             } else if state.checks_left == 0 {
-                vec![Change::Refused, Change::CheckAsked]
+                vec![Change::Refused { failing }, Change::CheckAsked]
             } else {
-                vec![Change::Refused]
+                vec![Change::Refused { failing }]
             }
         }
         (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
@@ -306,7 +309,7 @@ impl State {
                 self.failing.clone_from(failed);
                 self.enter_check();
             }
-            Change::Refused => {
+            Change::Refused { .. } => {
                 self.failed.remove(&Step::Pm(PmStep::Check));
                 self.enter_check();
             }
@@ -403,7 +406,7 @@ impl State {
             }
             Change::Failed { step } | Change::Retried { step } => self.has_step(step),
             Change::CriteriaRan { .. }
-            | Change::Refused
+            | Change::Refused { .. }
             | Change::CheckAsked
             | Change::CheckChosen { .. }
             | Change::Accepted

@@ -233,7 +233,7 @@ impl Present for Team {
             Change::CheckAsked => {
                 Some(Line::toned(Tone::Attention, "?").then(" the final check needs a decision"))
             }
-            Change::Refused => Some(Line::toned(Tone::Attention, "✗").then(" completion refused")),
+            Change::Refused { .. } => Some(Line::toned(Tone::Attention, "✗").then(" completion refused")),
             Change::Chosen { group, choice } => {
                 Some(Line::plain(format!("group {group}: {}", choice.as_str())))
             }
@@ -259,7 +259,7 @@ impl Present for Team {
             Change::Moved { group, to, .. } => Some(("group", json!({ "group": group, "needs": to }))),
             Change::Asked { group, limit, .. } => Some(("asked", json!({ "group": group, "limit": limit }))),
             Change::Chosen { group, choice } => Some(("chosen", json!({ "group": group, "choice": choice }))),
-            Change::Refused => Some(("completion_refused", json!({}))),
+            Change::Refused { .. } => Some(("completion_refused", json!({}))),
             Change::CriteriaRan { .. }
             | Change::CheckAsked
             | Change::CheckChosen { .. }
@@ -289,7 +289,7 @@ impl Present for Team {
             | Change::Asked { group: changed, .. }
             | Change::Chosen { group: changed, .. } => group == Some(changed),
             Change::CriteriaRan { .. } => step == Some(Step::Pm(PmStep::Criteria)),
-            Change::Refused | Change::Accepted => step == Some(Step::Pm(PmStep::Check)),
+            Change::Refused { .. } | Change::Accepted => step == Some(Step::Pm(PmStep::Check)),
             Change::CheckAsked | Change::CheckChosen { .. } => step == Some(Step::Pm(PmStep::Decision)),
             Change::FastForwarded => step == Some(Step::Pm(PmStep::Merge)),
             Change::Imported { .. } => false,

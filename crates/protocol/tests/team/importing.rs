@@ -120,6 +120,19 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
     );
 }
 
+/// Regression: the task got the id of another one.
+#[test]
+fn a_task_without_an_id_gets_one_that_is_free() {
+    let mut run = import(&store(json!({ "pm_state.json": {
+        "session_id": "v4_1", "original_requirements": "Do it",
+        "all_tasks": [{ "id": "T2", "description": "first" }],
+        "task_groups": [{ "id": "A", "name": "A", "tasks": ["do it all"] }],
+    } })));
+    start(&mut run);
+    let groups = &run.file("pm_state.json")["task_groups"];
+    assert_eq!(groups[0]["tasks"], json!(["T3"]));
+}
+
 /// A store with every deviation that was found in real stores.
 fn deviating() -> CoordinationFiles {
     store(json!({

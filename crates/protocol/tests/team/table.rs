@@ -215,6 +215,31 @@ fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups(
     }
 }
 
+/// Regression: the refusal named criteria that skipped groups excuse.
+#[test]
+fn a_refused_completion_names_only_criteria_that_no_skipped_group_excuses() {
+    let mut run = TeamRun::open(definition());
+    let mut planned = plan(&[("A", "a.txt", &[]), ("B", "b.txt", &[])]);
+    let criterion = planned["success_criteria"][0].clone();
+    planned["success_criteria"] = json!([criterion, criterion]);
+    for (index, task) in ["TA", "TB"].iter().enumerate() {
+        planned["success_criteria"][index]["id"] = format!("C-{task}").into();
+        planned["success_criteria"][index]["tasks"] = json!([task]);
+    }
+    run.report("pm.plan", planned);
+    run.report("B.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("B.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("B.merge", json!({}));
+    use_up_qa_turns(&mut run);
+    run.answer("A.decision", "skip").unwrap();
+    let mut results = criteria(1);
+    let result = results["checks"][0].clone();
+    results["checks"] = json!([result, result]);
+    run.report("pm.criteria", results);
+    run.report("pm.check", json!({ "verdict": "BAZINGA" }));
+    assert_eq!(run.document().run.refusal.as_deref(), Some("these success criteria fail: C-TB"));
+}
+
 #[test]
 fn groups_that_replace_another_wait_for_groups_at_work_that_change_the_same_files() {
     let mut run = TeamRun::open(definition());

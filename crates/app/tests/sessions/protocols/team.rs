@@ -37,6 +37,10 @@ fn a_team_is_rehearsed_without_a_script() {
         coordination_file(&test_env, "pm_state.json")["completed_groups"],
         serde_json::json!(["A", "B"])
     );
+    // A directory in the place of a file is moved aside, too.
+    let view = test_env.repo().join("coordination/orchestrator_state.json");
+    std::fs::remove_file(&view).unwrap();
+    std::fs::create_dir(&view).unwrap();
     let replaced = test_env.callboard(&[&start[..], &["--replace"]].concat()).run();
     assert_eq!(replaced.code, 0, "{}", replaced.transcript());
 }

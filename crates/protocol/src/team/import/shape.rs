@@ -137,9 +137,8 @@ impl NormalizedStore {
                 };
                 let found = tasks.iter().find(matches).map(|task| to_text(&task["id"]));
                 own.push(found.unwrap_or_else(|| {
-                    let id = task_id.unwrap_or_else(|| {
-                        if stated.contains(' ') { format!("T{}", tasks.len() + 1) } else { stated }
-                    });
+                    let id = task_id
+                        .unwrap_or_else(|| if stated.contains(' ') { free_task_id(&tasks) } else { stated });
                     tasks.push(json!({ "id": id, "description": text }));
                     id
                 }));
@@ -302,6 +301,13 @@ pub(super) fn texts(value: Option<&Value>) -> Vec<String> {
 /// Returns a text as it is, and another value as JSON.
 pub(super) fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns an id that no task has.
+fn free_task_id(tasks: &[Value]) -> String {
+    let ids = (tasks.len() + 1..).map(|number| format!("T{number}"));
+    let mut free = ids.filter(|id| tasks.iter().all(|task| task["id"] != **id));
+    free.next().expect("BUG: the numbers do not end")
 }
 
 /// Splits `T1: text` into the id of a task and its text.

@@ -278,10 +278,14 @@ impl Recorder<'_> {
             | TeamChange::CriteriaRan { .. }
             | TeamChange::CheckAsked
             | TeamChange::FastForwarded => {}
-            TeamChange::Refused => {
-                let failing =
-                    self.document.plan.criteria.iter().filter(|record| record.passed == Some(false));
-                let failing: Vec<_> = failing.map(|record| record.criterion.id.clone()).collect();
+            TeamChange::Refused { failing } => {
+                let criteria = self.document.plan.criteria.iter();
+                let with_command = criteria.filter(|record| record.criterion.command.is_some());
+                let failing: Vec<_> = (0..)
+                    .zip(with_command)
+                    .filter(|(index, _)| failing.contains(index))
+                    .map(|(_, record)| record.criterion.id.clone())
+                    .collect();
                 self.document.run.refusal =
                     Some(format!("these success criteria fail: {}", failing.join(", ")));
             }
