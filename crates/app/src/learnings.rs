@@ -92,12 +92,15 @@ fn list<'a>(content: &'a Value, name: &str) -> &'a [Value] {
     content[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether the run has ended in this repository, and the file has no session of this revision of it.
+/// Whether the run has ended in this repository, is no rehearsal, and the file has no session of this revision of it.
 fn is_missing(content: &Value, row: &RunListing, repo_dir: &str) -> bool {
     let is_known =
         |session: &Value| session["run"] == row.run.as_str() && session["revision"] == row.revision.0;
-    let has_ended =
-        |summary: &Summary| matches!(summary.status, RunStatus::Finished(_)) && summary.repo_dir == repo_dir;
+    let has_ended = |summary: &Summary| {
+        matches!(summary.status, RunStatus::Finished(_))
+            && summary.repo_dir == repo_dir
+            && !summary.is_rehearsal
+    };
     row.protocol == "issue"
         && serde_json::from_str(&row.summary).is_ok_and(|summary| has_ended(&summary))
         && !list(content, "sessions").iter().any(is_known)
@@ -106,9 +109,8 @@ fn is_missing(content: &Value, row: &RunListing, repo_dir: &str) -> bool {
 /// Adds a run that has ended. Returns whether it was missing. A rehearsal is not added.
 fn add_run(content: &mut Value, run_at: &RunAtRevision) -> bool {
     let options = &run_at.spec.options;
-    let is_rehearsal = options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
     let has_ended = matches!(run_at.state.run.status, RunStatus::Finished(_));
-    let machine = Typed::<Issue>::of(run_at.machine()).filter(|_| has_ended && !is_rehearsal);
+    let machine = Typed::<Issue>::of(run_at.machine()).filter(|_| has_ended && !options.is_rehearsal());
     let Some(mut session) = machine.and_then(|machine| machine.document.session()) else { return false };
     session["revision"] = run_at.revision.0.into();
     let repository = repository(session["url"].as_str().unwrap_or_default(), &options.location.repo_dir);

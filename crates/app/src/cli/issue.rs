@@ -141,16 +141,13 @@ fn refuse_existing(
     branch: &str,
     is_rehearsal: bool,
 ) -> Result<(), Failure> {
-    let refused = |what: String| {
-        Err(Failure::new(Exit::Refused, what)
-            .hint("add `--continue` to work on it")
-            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name"))
-            .hint(format_args!("run `git branch -D {branch}` if it is only a rehearsal's")))
-    };
+    let refused = |what: String| Failure::new(Exit::Refused, what).hint("add `--continue` to work on it");
     let has_branch = git::has_branch(&workspace.repo, branch)
         .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
     if has_branch {
-        return refused(format!("branch `{branch}` of an earlier run exists"));
+        return Err(refused(format!("branch `{branch}` of an earlier run exists"))
+            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name"))
+            .hint(format_args!("run `git branch -D {branch}` if it is only a rehearsal's")));
     }
     if is_rehearsal {
         return Ok(());
@@ -158,15 +155,13 @@ fn refuse_existing(
     let on_remote = git::remote_branch(&workspace.repo, branch)
         .map_err(|error| Failure::usage("cannot read the branches of the remote").because(Some(&error)))?;
     if on_remote.is_some() {
-        return Err(Failure::new(
-            Exit::Refused,
-            format!("the remote has a branch `{branch}` of an earlier run"),
-        )
-        .hint("add `--continue` to work on it"));
+        return Err(refused(format!("the remote has a branch `{branch}` of an earlier run")));
     }
     match tracker::open(tracker, &workspace.repo).find_pull_request(branch) {
         Ok(None) => Ok(()),
-        Ok(Some(request)) => refused(format!("there is a pull request from `{branch}`: {}", request.url)),
+        Ok(Some(request)) => {
+            Err(refused(format!("there is a pull request from `{branch}`: {}", request.url)))
+        }
         Err(error) => Err(Failure::usage(error)),
     }
 }

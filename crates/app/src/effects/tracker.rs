@@ -86,7 +86,7 @@ impl PerformEffect for PullRequest {
     }
 }
 
-/// Closes the issue.
+/// Closes the issue, unless the change is on a local branch only.
 #[derive(Debug)]
 pub(super) struct Close;
 
@@ -99,6 +99,10 @@ impl PerformEffect for Close {
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
         if order.rehearsal {
             return Ok(skipped_in_rehearsal("closing the issue"));
+        }
+        if order.arguments["pushed"] != true {
+            let log = "the issue stays open: the change was not pushed";
+            return Ok(fields(json!({ "closed": false, "logs": [log] })));
         }
         let tracker = tracker_of(order)?;
         tracker.close(number(order))?;

@@ -101,7 +101,9 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
                 json!({ "subject": subject, "tracker": tracker, "number": number, "body": body }),
             )
         }
-        Step::Close => ("issue-close", json!({ "tracker": tracker, "number": number })),
+        Step::Close => {
+            ("issue-close", json!({ "tracker": tracker, "number": number, "pushed": document.commit.pushed }))
+        }
         Step::Triage
         | Step::Analyst
         | Step::Writer

@@ -366,14 +366,15 @@ fn a_rehearsal_needs_no_script_and_leaves_the_outside_world_alone() {
 }
 
 #[test]
-fn without_a_remote_the_run_completes_unpushed() {
+fn without_a_remote_the_run_completes_unpushed_and_the_issue_stays_open() {
     let issue = IssueEnv::new();
     issue.test_env.git(&["remote", "remove", "origin"]);
     let session = issue.run_trial(&["--no-triage", "--close"]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     let commit = issue.document()["commit"].clone();
     assert_eq!((&commit["completed"], &commit["pushed"]), (&true.into(), &false.into()));
-    assert_eq!((&commit["pr_url"], &commit["issue_closed"]), (&().into(), &true.into()));
+    assert_eq!((&commit["pr_url"], &commit["issue_closed"]), (&().into(), &false.into()));
+    assert!(issue.tracker_files("closed").is_empty());
     let learnings = issue.learnings();
     assert_eq!(learnings["statistics"]["successes"], 1);
     assert_eq!(learnings["repo_knowledge"]["o/r"]["test_command"], "cmp light light.test");
