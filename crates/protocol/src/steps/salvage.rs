@@ -89,7 +89,8 @@ fn to_json(step: &StepDocument) -> Value {
 }
 
 /// Rebuilds a step from its report. Returns `None` if the attempt failed, or if a needed step is not done or ended
-/// after the report, which is then of an earlier iteration. A step with a data loop cannot be rebuilt.
+/// after the report, which is then of an earlier iteration. A step with a data loop or with checks cannot be rebuilt:
+/// the report does not tell how they ended.
 fn reported(
     definition: &Definition,
     steps: &Map<String, Value>,
@@ -106,18 +107,23 @@ fn reported(
         matches!(need["status"].as_str(), Some("COMPLETED" | "SKIPPED"))
             && ended.is_none_or(|ended| ended.stamp() <= ended_at.stamp())
     });
-    if !follows || report.status != report::Status::Completed || step.data_loop.is_some() {
+    if !follows
+        || report.status != report::Status::Completed
+        || step.data_loop.is_some()
+        || !step.checks.is_empty()
+    {
         return None;
     }
     let gate_failed = report.gate_failure && step.loop_back_to.is_some();
+    // Whether a person has approved it is lost. A failed gate loops back without asking.
+    let needs_approval = step.human_in_the_loop && !gate_failed;
     let why = report.logs.last().map_or("no reason was given", String::as_str);
     Some(StepDocument {
-        // Whether a person has approved it is lost.
-        status: if step.human_in_the_loop { Status::WaitingOnHuman } else { Status::Completed },
+        status: if needs_approval { Status::WaitingOnHuman } else { Status::Completed },
         attempts: 1,
         report_path: Some(path.to_owned()),
         started_at,
-        ended_at: (!step.human_in_the_loop).then_some(ended_at),
+        ended_at: (!needs_approval).then_some(ended_at),
         last_error: gate_failed.then(|| format!("{GATE_FAILURE}: {why}")),
         artifacts: report.artifacts.clone(),
         metrics: report.metrics.iter().map(|(key, value)| (key.clone(), json!(value))).collect(),
@@ -165,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Completes a document of four steps with the reports of some of them, each with its end and its gate failure.
+    /// Completes a document of six steps with the reports of some of them, each with its end and its gate failure.
     fn completed(found: Value, reports: &[(&str, &str, bool)]) -> FilledDocument {
         let source = "\
 steps:
@@ -173,6 +179,8 @@ steps:
 - {id: plan, agent: x, prompt: p}
 - {id: code, agent: x, prompt: p, needs: [plan], human_in_the_loop: true}
 - {id: review, agent: x, prompt: p, needs: [plan], loop_back_to: plan}
+- {id: tested, agent: x, prompt: p, needs: [plan], checks: [test]}
+- {id: approved, agent: x, prompt: p, needs: [plan], loop_back_to: plan, human_in_the_loop: true}
 ";
         let definition = Definition::from(DefinitionSource {
             workflow: load(source).unwrap().workflow,
@@ -219,6 +227,16 @@ steps:
         assert_eq!(status(&old, "review"), "PENDING");
         let failed = completed(found, &[("review", "14:31:00", true)]);
         assert_eq!(failed.document["steps"]["review"]["last_error"], "Gate failure: no reason was given");
+    }
+
+    /// Regression: checks that may have failed counted as passed, and a person was asked to approve a failed gate.
+    #[test]
+    fn a_report_shows_neither_passed_checks_nor_an_open_approval_of_a_failed_gate() {
+        let found = json!({"steps": {"plan": {"status": "COMPLETED", "ended_at": "2025-01-15T14:30:00Z"}}});
+        let taken = completed(found, &[("tested", "14:31:00", false), ("approved", "14:31:00", true)]);
+        assert_eq!(taken.document["steps"]["tested"]["status"], "PENDING");
+        assert_eq!(taken.document["steps"]["approved"]["status"], "COMPLETED");
+        assert_eq!(taken.document["steps"]["approved"]["last_error"], "Gate failure: no reason was given");
     }
 
     #[test]

@@ -210,7 +210,9 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Returns the path of a file that was taken as the answer of a turn: `r1__ship.2.json`.
+/// Returns the path of a file that was taken as the answer of a turn: `r1__ship#2.json`. The id of a step cannot contain
+/// `#`, so that this is the answer file of no other step.
 fn taken_path(path: &Path, turn: Turn) -> PathBuf {
-    path.with_extension(format!("{turn}.json"))
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}#{turn}.json"))
 }

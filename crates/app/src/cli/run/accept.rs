@@ -33,7 +33,7 @@ pub(super) async fn continue_in_new_run(
         let what = "it has worktrees, and a new run has worktrees and branches of its own";
         return Err(with_action(
             Failure::new(Exit::Refused, what)
-                .hint("leave out `--start-at-step` to start a new run with the new version"),
+                .hint("run `callboard run WORKFLOW` to start a new run with the new version"),
         ));
     }
     let run = free_name(store, old).await?;

@@ -144,7 +144,7 @@ fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(),
             "run `callboard retry {run} --from STEP` to continue with what it was started with"
         ))
         .hint("add `--accept-changes` to continue with the new version")
-        .hint("leave out `--start-at-step` to start a new run with the new version"))
+        .hint("run `callboard run WORKFLOW` to start a new run with the new version"))
 }
 
 /// Returns the definition that the run was started with.

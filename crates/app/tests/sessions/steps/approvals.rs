@@ -112,6 +112,24 @@ fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
     );
 }
 
+/// Regression: the file that had approved `ship` was then the answer file of `ship.1`.
+#[test]
+fn an_answer_file_that_was_taken_answers_no_other_step() {
+    let test_env = with_workflow(
+        "name: trial\nsteps:\n  - {id: ship, agent: person, prompt: task.md}\n  - {id: ship.1, agent: person, prompt: task.md}\n",
+    );
+    assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);
+    let view = test_env.document("trial");
+    let path = view["steps"]["ship"]["manual_input_path"].as_str().unwrap();
+    fs::write(path, r#"{"approved": true}"#).unwrap();
+    for _ in 0..2 {
+        let session = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+        assert_eq!(session.code, 4, "{}", session.transcript());
+    }
+    let view = test_env.document("trial");
+    assert_eq!((status(&view, "ship"), status(&view, "ship.1")), ("COMPLETED", "WAITING_ON_HUMAN"));
+}
+
 /// A scenario in which the original tool failed: a truncated file with `approved: false` approved the step.
 #[test]
 fn malformed_answer_file_does_not_approve() {
@@ -171,7 +189,7 @@ fn no_pause_skips_the_wait_and_says_so() {
 #[test]
 fn a_file_that_is_there_before_the_question_is_no_answer() {
     let test_env = with_workflow(WORKFLOW);
-    let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/trial__review.2.json"#;
+    let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/'trial__review#2.json'"#;
     test_env.script_agent(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());

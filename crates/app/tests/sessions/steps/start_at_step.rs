@@ -63,7 +63,7 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
 
     hint: run `callboard retry trial --from STEP` to continue with what it was started with
     hint: add `--accept-changes` to continue with the new version
-    hint: leave out `--start-at-step` to start a new run with the new version
+    hint: run `callboard run WORKFLOW` to start a new run with the new version
     [exit 3]
     ");
     fs::write(&workflow, "name: other\nsteps: [{id: a, agent: person}]").unwrap();

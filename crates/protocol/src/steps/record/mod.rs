@@ -261,10 +261,17 @@ fn record_transition(
             }
         }
         ProtocolChange::Reset { gates, targets, steps, items, reopened } => {
+            // First: a gate may be an item that is forgotten.
+            let found: Vec<_> =
+                gates.iter().filter_map(|gate| take_gate_finding(document, gate, parts)).collect();
             items::forget_items(document, items, parts);
             items::reopen(document, reopened, parts);
             let blocked_by = gates.first().map(|gate| definition.step(gate).id.clone());
             reset(document, gates, blocked_by.as_ref(), targets, steps, parts);
+            for target in targets {
+                document.findings.insert(target.to_string(), found.clone());
+                parts.touch(findings_part(target.as_str()));
+            }
         }
         ProtocolChange::Retried(id) => {
             let step = step(document, id, parts);
@@ -428,12 +435,6 @@ fn reset(
         if document.findings.remove(id.as_str()).is_some() {
             parts.touch(findings_part(id.as_str()));
         }
-    }
-    let found: Vec<_> = gates.iter().filter_map(|gate| document.gates.remove(gate.as_str())).collect();
-    gates.iter().for_each(|gate| parts.touch(gate_part(gate.as_str())));
-    for target in targets {
-        document.findings.insert(target.to_string(), found.clone());
-        parts.touch(findings_part(target.as_str()));
     }
 }
 

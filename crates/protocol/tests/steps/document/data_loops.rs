@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 
 use super::journal::{Journal, attempt, error, gate_failed, reported, step_id, verdict};
 
-/// `plan`, then `code` for each item of a list, then `review` for each item of `code`.
 fn opened() -> Journal {
+    opened_with_loop_back_to("code")
+}
+
+/// Opens a run of `plan`, then `code` for each item of a list, then the gate `review` for each item of `code`.
+fn opened_with_loop_back_to(target: &str) -> Journal {
     let step = |id: &str, needs: &[&str]| StepSpec {
         needs: needs.iter().map(|need| step_id(need)).collect(),
         ..StepSpec::new(step_id(id), "coder", "p.md")
@@ -19,7 +23,7 @@ fn opened() -> Journal {
         StepSpec { data_loop: Some(DataLoop::new(source)), ..step("code", &["plan"]) },
         StepSpec {
             data_loop: Some(DataLoop::new(ItemsSource::With(step_id("code")))),
-            loop_back_to: Some(step_id("code")),
+            loop_back_to: Some(step_id(target)),
             ..step("review", &["code"])
         },
     ];
@@ -47,6 +51,19 @@ fn request_start_at(journal: &mut Journal, step: &str) {
 fn findings(journal: &Journal, step: &str) -> Vec<String> {
     let brief = journal.state.run.machine.brief(&step_id(step), 1);
     brief.findings.iter().map(|found| format!("{}: {}", found.from, found.report.logs[0])).collect()
+}
+
+/// Regression: the finding of the gate was forgotten with the item before it reached the target.
+#[test]
+fn a_gate_in_a_data_loop_hands_its_findings_to_a_step_outside_of_it() {
+    let mut journal = opened_with_loop_back_to("plan");
+    done(&mut journal, "plan", 1);
+    report_items(&mut journal, 1, &["login"]);
+    done(&mut journal, "code.1", 1);
+    let evidence = gate_failed("review.1", "the plan is wrong");
+    journal.ended(attempt("review.1", 1, 1), verdict(Verdict::GateFailed), evidence);
+    journal.proceed();
+    assert_eq!(findings(&journal, "plan"), ["review.1: the plan is wrong"]);
 }
 
 /// Regression: the findings were lost with the items when the list was read again.
