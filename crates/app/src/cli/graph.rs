@@ -17,6 +17,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::query::RunHandle;
+use crate::query::overview::RunOverview;
 use crate::workspace::LocationArgs;
 use crate::workspace::definition::workflow::{self, KnownChecks};
 use model::{Graph, Run};
@@ -117,10 +118,12 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
 fn of_run(arguments: &Arguments) -> Result<Graph, Failure> {
     block_on(async {
         let handle = RunHandle::of(&arguments.location, &arguments.subject).await?;
-        let run_at = handle.run_at(arguments.at.map(Revision)).await?;
-        let (_, word) = run_status::label(run_at.state.run.status);
+        let (run_at, overview) = RunOverview::read(&handle, arguments.at.map(Revision)).await?;
         let (status, now) = match arguments.at {
-            None => (Some(word), handle.workspace.clock.now()),
+            None => {
+                let (_, word) = run_status::label_with_engine(&run_at.summary(), overview.engine.presence());
+                (Some(word), handle.workspace.clock.now())
+            }
             Some(_) => (None, run_at.state.at),
         };
         let run = Run { run: run_at.run.to_string(), revision: run_at.revision.0, status };

@@ -49,7 +49,11 @@ impl DoctorContext {
         let config = Config::find(&repo, Flags { store: args.store.clone(), ..Flags::default() });
         let chosen_by = match &config {
             Ok(config) => config.store_origin().map(|origin| format!("set by {origin}")),
-            Err(_) => args.store.is_some().then(|| "set by --store".to_owned()),
+            Err(_) => match (&args.store, store_variable()) {
+                (Some(_), _) => Some("set by --store".to_owned()),
+                (None, Some(_)) => Some("set by CALLBOARD_STORE".to_owned()),
+                (None, None) => None,
+            },
         };
         let chosen_by = chosen_by.unwrap_or_else(|| match &repository {
             Ok(Some(_)) => "in the git directory".to_owned(),
@@ -60,7 +64,10 @@ impl DoctorContext {
                 Ok((location, nats)) => (Ok(location), nats),
                 Err(failure) => (Err(failure), None),
             },
-            Err(_) => (location_from_flag(&repo, args.store.as_deref()), None),
+            Err(_) => {
+                let store = args.store.clone().or_else(store_variable);
+                (location_without_files(&repo, store.as_deref()), None)
+            }
         };
         location_flags::remember(args, nats.as_deref());
         let flags = location_flags::of(args, nats.as_deref());
@@ -91,9 +98,13 @@ impl DoctorContext {
     }
 }
 
-/// Locates the store by `--store` alone, because the configuration could not be read. The error does not quote
-/// an address, which may contain a password.
-fn location_from_flag(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
+fn store_variable() -> Option<PathBuf> {
+    std::env::var_os("CALLBOARD_STORE").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Locates the store by `--store` or `CALLBOARD_STORE`, because the configuration could not be read. The error does not
+/// quote an address, which may contain a password.
+fn location_without_files(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
     match store.map(|store| StoreAddress::read(store.as_os_str())) {
         Some(Ok(StoreAddress::Nats(_)) | Err(_)) => {
             Err(Failure::usage("cannot connect to the servers: the configuration has errors")

@@ -476,7 +476,7 @@ fn credentials(store: &AnyStore) -> Option<String> {
 }
 
 fn exited_at_start(run: &RunId, log: &Path, code: Option<i32>) -> Failure {
-    let exit = [Exit::Failed, Exit::Usage, Exit::Refused, Exit::Interrupted]
+    let exit = [Exit::Failed, Exit::Usage, Exit::Refused, Exit::NeedsPerson, Exit::Bug, Exit::Interrupted]
         .into_iter()
         .find(|exit| Some(i32::from(exit.code())) == code)
         .unwrap_or(Exit::Store);

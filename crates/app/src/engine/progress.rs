@@ -213,13 +213,13 @@ impl Progress {
         }
         machine.result().iter().for_each(|line| output::data(present::line(line)));
         self.not_merged.iter().for_each(|why| output::data(present::attention(why)));
-        if is_program_missing {
-            output::note(format_args!(
-                "[{}] run `callboard doctor` to list the installed agents, then `callboard retry {}`",
-                Code::NoProgram,
-                self.run
-            ));
-        } else if matches!(exit, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
+        if matches!(exit, EngineExit::Finished(Outcome::Incomplete | Outcome::Failed)) {
+            if is_program_missing {
+                output::note(format_args!(
+                    "[{}] run `callboard doctor` to list the installed agents",
+                    Code::NoProgram
+                ));
+            }
             output::note(machine.after_failure(&self.run));
         }
         if matches!(exit, EngineExit::Stopped(_) | EngineExit::Abandoned) {

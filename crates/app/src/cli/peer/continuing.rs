@@ -57,7 +57,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
 
 /// Waits until a cycle that is being stopped has ended, so that none of its agents runs when the next cycle starts.
 async fn finish_stopping(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let control = ControlRequest { action: "end".to_owned(), request: Request::Stop, reason: None };
+    let control = ControlRequest { action: "stop".to_owned(), request: Request::Stop, reason: None };
     let Err(failure) = control.submit_and_wait(workspace, store, run).await else { return Ok(()) };
     // The request fails if the cycle has ended meanwhile.
     match workspace.load(store, run).await?.state.run.status {

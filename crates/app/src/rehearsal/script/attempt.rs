@@ -82,7 +82,8 @@ impl Reader<'_> {
         };
         for Entry { key: second, .. } in behaviours {
             let message = format!("`{}` is a second behaviour in one attempt", second.value);
-            let hint = "only `delay` can be combined with another; begin the next attempt with `- `";
+            let hint = "only `delay` and, for `peer`, `partial` can be combined with another; begin the next attempt \
+                        with `- `";
             self.problem(second.pos, Rule::UnknownKey, message, hint);
         }
         let delay = match delay {

@@ -132,7 +132,7 @@ stops: {}
     2:3 unknown-step: the workflow has no step `cod` (did you mean `code`?)
     4:7 unknown-key: `flod` is not a behaviour (did you mean `flood`?)
     5:13 wrong-type: `exit` must be a whole number from 0 to 255 (write `exit: 3`)
-    6:16 unknown-key: `crash` is a second behaviour in one attempt (only `delay` can be combined with another; begin the next attempt with `- `)
+    6:16 unknown-key: `crash` is a second behaviour in one attempt (only `delay` and, for `peer`, `partial` can be combined with another; begin the next attempt with `- `)
     7:12 unknown-key: `log` is not a key of `ok` (did you mean `logs`?)
     7:34 wrong-type: `../x` is not the path of a file inside the run's `artifacts/` (write a relative path without `..`, such as `src/x.txt`)
     7:49 wrong-type: `.git/config` is not the path of a file inside the repository (write a relative path without `..`, such as `src/x.txt`)

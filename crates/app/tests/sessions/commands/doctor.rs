@@ -321,13 +321,21 @@ fn needs_root_another_users_store_is_a_finding() {
 }
 
 #[test]
-fn with_a_broken_configuration_a_relative_store_is_in_the_current_directory() {
+fn with_a_broken_configuration_the_store_of_the_flag_or_the_variable_is_examined() {
     let test_env = env_with_succeeded_run();
     test_env.write("callboard.toml", "job = 3\n");
     let subdirectory = test_env.repo().join("below");
     fs::create_dir(&subdirectory).unwrap();
     let session = test_env.callboard(&["doctor", "--store", "data"]).current_dir(&subdirectory).run();
     assert!(session.stdout.contains(subdirectory.join("data").to_str().unwrap()), "{}", session.transcript());
+    let by_variable =
+        test_env.callboard(&["doctor"]).env("CALLBOARD_STORE", "other").current_dir(&subdirectory);
+    let session = by_variable.run();
+    assert!(
+        session.stdout.contains(subdirectory.join("other").to_str().unwrap()),
+        "{}",
+        session.transcript()
+    );
 }
 
 #[test]

@@ -49,6 +49,17 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     assert_eq!(json["steps"][3]["status"], "failed", "{json}");
 }
 
+/// Regression: `graph` called it running.
+#[test]
+fn a_run_that_waits_for_a_person_has_the_status_that_ls_shows() {
+    let test_env = test_env();
+    test_env.write("wf.yaml", "steps:\n  - {id: ship, agent: person, prompt: task.md}\n");
+    assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);
+    let status = |command: &[&str]| test_env.callboard(command).run().json();
+    assert_eq!(status(&["graph", "trial", "--json"])["status"], "waiting");
+    assert_eq!(status(&["ls", "--json"])[0]["status"], "waiting");
+}
+
 #[test]
 fn what_cannot_be_shown_is_an_error() {
     let test_env = test_env();

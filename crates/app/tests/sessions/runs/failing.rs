@@ -101,7 +101,8 @@ fn missing_binary_ends_the_run() {
     ▸ a#1.2 started
     ✗ a#1.2 failed: Agent process could not be started: program `[REPO]/agent.sh`: No such file or directory (os error 2)
 
-    note: [E008] run `callboard doctor` to list the installed agents, then `callboard retry trial`
+    note: [E008] run `callboard doctor` to list the installed agents
+    note: run `callboard retry trial` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
     run `trial` failed: 0 of 2 steps done, [TIME]
       FAILED    a  Agent process could not be started: program `[REPO]/agent.sh`: No such file or directory (os error 2)
       PENDING   b
