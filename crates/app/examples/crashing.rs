@@ -9,7 +9,7 @@ use runner::{EffectOrder, PerformEffect};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value};
 
-/// An effect with a point before and a point after it.
+/// An effect that kills this process before or after it is performed, if `CRASH` says so.
 #[derive(Debug)]
 struct Crashing {
     name: &'static str,
@@ -17,8 +17,9 @@ struct Crashing {
 }
 
 impl Crashing {
-    fn point(&self, when: &str) {
-        if std::env::var("CRASH").is_ok_and(|point| point == format!("{when}-{}", self.name)) {
+    /// Kills this process if `CRASH` is `when` and the name of the effect, such as `before-issue-push`.
+    fn crash_if_chosen(&self, when: &str) {
+        if std::env::var("CRASH").is_ok_and(|chosen| chosen == format!("{when}-{}", self.name)) {
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
         }
     }
@@ -30,9 +31,9 @@ impl PerformEffect for Crashing {
     }
 
     fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        self.point("before");
+        self.crash_if_chosen("before");
         let performed = self.effect.perform(order);
-        self.point("after");
+        self.crash_if_chosen("after");
         performed
     }
 }

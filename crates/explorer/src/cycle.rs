@@ -1,4 +1,7 @@
 //! `cycle`, explored: its notation and its rules.
+//!
+//! The roles are `Ra` (requirements analyst), `Ep` (exploration planner), `Cd` (code developer) and `Vas` (validation
+//! archivist).
 
 use std::num::NonZeroU32;
 

@@ -244,9 +244,9 @@ impl Explored for Issue {
         let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let Typed { state, document, .. } = machine;
         let mut violations = Vec::new();
-        let mut expect = |holds: bool, expect: &'static str| {
+        let mut expect = |holds: bool, rule: &'static str| {
             if !holds {
-                violations.push(Violation::new(expect, format!("{state:?}")));
+                violations.push(Violation::new(rule, format!("{state:?}")));
             }
         };
         let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);

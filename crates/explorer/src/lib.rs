@@ -1,8 +1,9 @@
 //! The explorer visits every state that a run can be in and checks the rules that must hold in each.
 //!
 //! It is generic over protocols; [`Explored`] is what a protocol adds. A [`Model`] is one definition with a number of
-//! slots. [`Model::explore`] searches breadth first through every possible input. [`Model::walk`] walks at random
-//! where the states are too many. Both return counts, or a [`CounterExample`]: the violated rule and the path to it.
+//! slots: how many attempts may run at once. [`Model::explore`] searches breadth first through every possible input.
+//! [`Model::walk`] walks at random where the states are too many. Both return counts, or a [`CounterExample`]: the
+//! violated rule and the path to it.
 //! [`Exploration`] prints tables and diagrams for people: the rules find a broken state machine, but only a reader
 //! finds one that implements the wrong thing.
 //!

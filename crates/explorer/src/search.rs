@@ -198,8 +198,8 @@ impl<P: Explored> Search<'_, P> {
         self.index.insert(key::<P>(&node), 0);
         self.visits.push(Visit { reached_by: None, requests: 0, is_expanded: false, next: Vec::new() });
         self.queues[0].push_back((0, node));
-        for used in 0..=self.limits.requests {
-            while let Some((state, node)) = self.queues[used].pop_front() {
+        for requests in 0..=self.limits.requests {
+            while let Some((state, node)) = self.queues[requests].pop_front() {
                 if !std::mem::replace(&mut self.visits[state].is_expanded, true) {
                     self.expand(state, &node)?;
                 }

@@ -195,6 +195,7 @@ impl Explored for Team {
                     split_of(&group(&id[..id.len() - 1])).1
                 }
             }
+            // The word by which the project manager of the seed says that all work is done.
             Verdict::Complete => json!({ "verdict": "BAZINGA" }),
             Verdict::Criteria { failed } => {
                 let code = i32::from(!failed.is_empty());

@@ -22,6 +22,7 @@ pub const ENTRY_VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Entry<T: Payload = Erased> {
+    /// The version of the entry: [`ENTRY_VERSION`], or an older one.
     pub v: u32,
     /// The run's own time, which never goes backwards.
     pub at: Timestamp,

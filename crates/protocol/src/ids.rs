@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The longest step id.
 pub const MAX_STEP_ID_LEN: usize = 100;
 /// The longest run id. It has room for the key of a `peer` cycle with the longest spec name and the largest number, and
-/// with our suffixes it stays within the 255 bytes of a file name.
+/// with the suffixes that Callboard adds it stays within the 255 bytes of a file name.
 pub const MAX_RUN_ID_LEN: usize = 240;
 
 /// Why a text cannot be an id.

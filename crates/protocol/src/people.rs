@@ -13,9 +13,13 @@ use crate::{StepId, Turn};
 pub enum ItemKind {
     Approval,
     Question,
+    /// An agent hands a problem that it cannot decide to a person.
     Escalation,
+    /// An agent asks which of several options to take.
     Decision,
+    /// Something outside of the run keeps an agent from going on.
     Blocker,
+    /// A limit of a `team` run is reached, or one of its groups needs a decision to go on.
     LimitReached,
     FailedRun,
     /// A step without progress for the configured time.

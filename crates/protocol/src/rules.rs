@@ -219,8 +219,8 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 
 /// One protocol, typed. [`Machine`](crate::Machine) is what the rest of the program sees of it.
 ///
-/// Steps may appear during a run: functions about a step take the state, too. The state contains ids and edges; names and
-/// prose are in the document.
+/// Steps may appear during a run: functions about a step take the state, too. The state contains the ids of
+/// steps and their dependencies; names and prose are in the document.
 ///
 /// The default bodies are for protocols without the feature.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {

@@ -40,7 +40,7 @@ pub enum Unavailable {
     FalseConflict { run: RunId, revision: Revision },
     #[error("could not {doing} the NATS server `{server}`")]
     Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
-    /// It is not created again: an empty journal would look as if there had never been a run.
+    /// A deleted stream is not created again: an empty journal would look as if there had never been a run.
     #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
     NoStream { server: String, stream: String },
     /// The store at this address was replaced by another one. Nothing is written to it.

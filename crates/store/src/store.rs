@@ -168,7 +168,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.lock_engine_for(run, LockPurpose::Engine).await
     }
 
-    /// Takes the engine lock for a [`LockPurpose`]. Waits a short while if a one-shot holds it.
+    /// Takes the engine lock for a [`LockPurpose`]. Waits a short while if a command holds it for one request
+    /// ([`LockPurpose::OneShot`]).
     async fn lock_engine_for(&self, run: &RunId, purpose: LockPurpose)
     -> Result<EngineLock, EngineLockError>;
 

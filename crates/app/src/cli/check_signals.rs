@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Some("failed") => (false, "stop"),
             Some(_) | None => (false, "unknown"),
         };
-        // An agent may exit as soon as it has read the answer.
+        // Recorded before the answer is printed: an agent may exit as soon as it has read the answer.
         if !continues {
             record_signal(&run, action)?;
         }

@@ -252,7 +252,7 @@ fn import_failure(error: &DocumentImportError, run: &RunId, file: &Path) -> Fail
         .while_doing(format_args!("cannot import `{}`", file.display()))
 }
 
-/// Prints which files of other programs made room for the views of an imported run.
+/// Prints which files of other programs were moved because a view of the imported run has their path.
 fn note_moved_files(moved: Option<QuarantinedViews>) {
     for (view, backup) in moved.into_iter().flatten() {
         output::note(format_args!("the old `{}` was moved to `{}`", view.display(), backup.display()));

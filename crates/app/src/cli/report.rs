@@ -99,7 +99,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
-    // Set for every attempt whose document can hold a partial output.
+    // The variable is set for every attempt whose document can hold a partial output.
     if std::env::var_os("CALLBOARD_STATE_KEY").is_none() {
         let what = format!("run `{}` has no partial outputs", attempt.expected.run_id);
         return Err(Failure::new(Exit::Refused, what)

@@ -107,7 +107,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             &run,
             &engine_config.options(&journal.spec.options),
         )?;
-        // Only the newest run of a branch can be retried, so two retries never get the same branch.
+        // Fails unless this is the newest run on its branch. The lease is dropped at once: no second run can pass this
+        // check, so two retries never work on the same branch.
         drop(worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?);
         let engine_request =
             EngineRequest { request, by: Some(workspace::person_author()), reason: arguments.reason };

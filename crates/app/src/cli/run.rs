@@ -103,7 +103,7 @@ pub(super) struct Arguments {
     log_level: Option<LogLevel>,
 
     #[command(flatten)]
-    obsolete: Obsolete,
+    obsolete: ObsoleteFlags,
 }
 
 /// How much is logged.
@@ -151,7 +151,7 @@ impl From<FailurePolicy> for OnFailure {
 
 /// Flags of an older tool that have no effect. They are accepted so that its scripts keep working.
 #[derive(Debug, clap::Args)]
-struct Obsolete {
+struct ObsoleteFlags {
     #[arg(long, hide = true)]
     poll_interval: Option<String>,
     #[arg(long, hide = true)]
@@ -164,7 +164,7 @@ struct Obsolete {
     skip_cleanup: bool,
 }
 
-impl Obsolete {
+impl ObsoleteFlags {
     /// One note for each flag that was given.
     fn notes(&self) -> Vec<String> {
         let flags = [

@@ -212,7 +212,7 @@ fn print_steps(run_at: &RunAtRevision, overview: &RunOverview) {
         for line in grid::lines(&grid, &steps, Some(overview.at)) {
             output::data(format_args!("  {line}"));
         }
-        // Below the table only what it has no room for.
+        // Below the table: the steps that are not in it, and those with an activity or an error to show.
         steps.retain(|(name, summary)| {
             let activity = overview.steps.get(name);
             let is_active = !matches!(activity, None | Some(StepActivity::WaitingForSteps { .. }));

@@ -47,7 +47,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Parses a `state get` without building the whole command line, which would take longer than the read itself; agents read
-/// often. Returns `None` for any other command line and for one with errors.
+/// often. Returns whether `--json` was given, and the arguments; `None` for any other command line and for one
+/// with errors.
 pub(super) fn parse_get(words: impl IntoIterator<Item = OsString>) -> Option<(bool, Arguments)> {
     #[derive(clap::Parser)]
     struct GetOnly {

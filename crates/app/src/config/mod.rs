@@ -149,7 +149,7 @@ impl Config {
         if let Some(path) = sources.user_file {
             layer.merge_weaker(file::read(&path, Origin::UserFile(path.clone()), &mut errors));
         }
-        // Within one file, the reader has reported these with their position.
+        // The reader has already reported the incomplete settings within one file, with their position.
         if errors.is_empty() {
             errors.extend(layer.incomplete_settings());
         }

@@ -31,7 +31,7 @@ pub(crate) async fn write(
     Ok(Some(observer.quarantined))
 }
 
-/// Makes the pending transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
+/// Makes the deferred transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
 pub(crate) async fn settle(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;

@@ -55,7 +55,7 @@ pub(crate) async fn newest_incomplete(
         continued.extend(definition.continues.as_ref().map(|continued| continued.cycle.clone()));
         let failed = match document.metadata.status {
             CycleStatus::Completed => continue,
-            CycleStatus::Failed => Some(completed(document)),
+            CycleStatus::Failed => Some(completed_phases(document)),
             CycleStatus::Initialized | CycleStatus::InProgress => None,
         };
         let cycle = document.cycle_id.clone();
@@ -149,7 +149,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns the outputs of the completed phases, up to the first that is not completed.
-fn completed(document: &Document) -> Continued {
+fn completed_phases(document: &Document) -> Continued {
     let phases = Phase::ALL.into_iter().map(|phase| &document.phases[phase]);
     let completed = phases.take_while(|phase| phase.status == PhaseStatus::Completed);
     let outputs = completed.map(|phase| phase.output.clone().unwrap_or_default()).collect();

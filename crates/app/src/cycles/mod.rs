@@ -1,4 +1,7 @@
 //! Cycles of `peer` in this repository: the scope and number of a new one, and which cycle `--continue` continues.
+//!
+//! The scope is what a cycle is about: one spec, or the whole repository. A spec is a folder in `.agent-os/specs/` that
+//! describes a feature.
 
 mod continuing;
 mod opening;

@@ -93,7 +93,7 @@ pub(super) fn highest_number_among<'r>(runs: impl Iterator<Item = &'r RunId>, sc
 }
 
 impl Draft {
-    /// Returns the options of its run as this cycle.
+    /// Returns the options of the run that the draft becomes under this id.
     pub(crate) fn options(&self, cycle: &CycleId) -> RunOptions {
         RunOptions {
             location: RunLocation::new(run_of(cycle), self.repo_dir.clone()),

@@ -65,7 +65,7 @@ impl Notifier {
     }
 
     fn start(&mut self, program: &str, arguments: &[String], item: &InboxItem) -> io::Result<()> {
-        let Some(file) = self.claim(item)? else { return Ok(()) };
+        let Some(file) = self.create_item_file(item)? else { return Ok(()) };
         // The command reads the file, so that a slow reader blocks nothing.
         let mut command = Command::new(program);
         command
@@ -90,7 +90,7 @@ impl Notifier {
 
     /// Writes the file of an item; `None` if it exists. It is written before the command starts, so that a crash in
     /// between loses a notification instead of repeating it.
-    fn claim(&self, item: &InboxItem) -> io::Result<Option<PathBuf>> {
+    fn create_item_file(&self, item: &InboxItem) -> io::Result<Option<PathBuf>> {
         let directory = self.notified_dir.join(item.run.as_str());
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let name = match (item.id.split_once('/'), item.since) {

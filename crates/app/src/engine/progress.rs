@@ -331,7 +331,7 @@ impl Observer for Progress {
                 }
             }
             Notice::Restored(restored) => self.print(&restore::restored_line(restored)),
-            Notice::ExternalWrite(settled) => self.print(&format!("{} {settled}", styled(YELLOW, "!"))),
+            Notice::ExternalWrite(resolved) => self.print(&format!("{} {resolved}", styled(YELLOW, "!"))),
             Notice::Lingering { attempt, grace } => self.print(&format!(
                 "{} {attempt} has reported but not exited for {}: stopping it",
                 styled(YELLOW, "!"),

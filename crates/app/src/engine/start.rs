@@ -40,7 +40,7 @@ pub(crate) struct NewRun<'a, D> {
     pub(crate) title: String,
     pub(crate) definition: &'a D,
     pub(crate) worktrees: Option<WorktreeOptions>,
-    /// The steps that a script can name.
+    /// The steps that a rehearsal script can name.
     pub(crate) script_steps: ScriptSteps,
     /// The steps that need an adapter, each with its agent. Steps that the run creates later are named by an example.
     pub(crate) agents: Vec<(StepId, String)>,

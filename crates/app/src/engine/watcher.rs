@@ -215,7 +215,7 @@ impl<'a> Watcher<'a> {
         let history = self.handle.history(&self.run_at).await?;
         let now = self.handle.workspace.clock.now();
         for (attempt, _) in self.run_at.state.run.live_attempts() {
-            let started = history.newest_of(&attempt.step).map_or(now, |attempted| attempted.started_at);
+            let started = history.newest_of(&attempt.step).map_or(now, |record| record.started_at);
             let host = hosts::of(&self.handle.store, &self.run_at.state, &attempt);
             let stdout = self.handle.dir(&attempt).stdout();
             self.progress.show_running(&attempt, now.since(started), host, stdout);

@@ -1,4 +1,4 @@
-//! Why a document cannot become a run: of `import`, `recover` and `run --accept-changes`.
+//! The failures of `import`, `recover` and `run --accept-changes` when a document cannot become a run.
 
 use std::path::Path;
 

@@ -53,13 +53,14 @@ impl Failure {
                 self.hint("run the same command again when the store answers; nothing is lost")
             }
             Unavailable::Server { source, .. } => {
-                // A host name that cannot be resolved has an error kind that looks like a resource limit.
-                let without = Self { code: None, ..self };
+                // Any code set so far is wrong: a host name that cannot be resolved has an error kind that looks like a
+                // resource limit.
+                let without_code = Self { code: None, ..self };
                 let hint = match source.downcast_ref::<NatsConnectError>() {
                     Some(fault) => connect_hint(fault),
                     None => "run the same command again when the servers answer; nothing is lost",
                 };
-                without.code(Code::NoServer).hint(hint)
+                without_code.code(Code::NoServer).hint(hint)
             }
             Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
                 "run `callboard recover` to see what it contained and what can be restored; nothing was created in its place",

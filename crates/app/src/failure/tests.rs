@@ -30,7 +30,7 @@ fn a_full_disk_sets_the_code_of_every_error_it_causes() {
 }
 
 #[test]
-fn an_unknown_commit_exits_with_5_and_suggests_to_resume() {
+fn a_commit_with_an_unknown_result_exits_with_5_and_suggests_to_resume() {
     let (write_id, source) = (store::WriteId::new(), io::Error::other("no answer").into());
     let failure = Failure::from(runner::EngineError::Commit(CommitError::Unknown { write_id, source }));
     assert_eq!(failure.exit, Exit::Store);
@@ -68,7 +68,7 @@ fn an_unresolved_host_name_is_not_a_resource_limit() {
 }
 
 #[test]
-fn an_unknown_commit_has_the_code_of_the_servers_that_do_not_answer() {
+fn a_commit_with_an_unknown_result_has_the_code_of_the_servers_that_do_not_answer() {
     let source = Unavailable::Server {
         server: "nats://h".to_owned(),
         doing: "read from",

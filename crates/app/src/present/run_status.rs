@@ -55,7 +55,7 @@ pub(crate) fn needs_engine(summary: &Summary) -> bool {
     }
 }
 
-/// Returns the label of JSON.
+/// Returns the label of a status without its style, for JSON.
 pub(crate) fn name(status: RunStatus) -> &'static str {
     label(status).1
 }

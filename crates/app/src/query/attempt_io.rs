@@ -17,6 +17,7 @@ const MAX_BYTES: u64 = 64 * 1024;
 /// Lines at the end of a log that are shown.
 const MAX_LINES: usize = 20;
 
+/// What an attempt was given, and what it handed back.
 #[derive(Debug, Serialize)]
 pub(crate) struct AttemptIo {
     pub(crate) id: AttemptId,

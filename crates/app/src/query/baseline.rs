@@ -59,11 +59,11 @@ pub(crate) async fn mark_slow(
     }
     let mut samples: Samples =
         running.iter().map(|(step, (.., kind))| ((*step).clone(), (*kind, Vec::new()))).collect();
-    for attempted in history.attempts.iter().rev() {
-        if let Some(over) = &attempted.end
-            && over.exit == AttemptConsequence::Reported
+    for record in history.attempts.iter().rev() {
+        if let Some(end) = &record.end
+            && end.exit == AttemptConsequence::Reported
         {
-            add_sample(&mut samples, &attempted.id.step, attempted.kind, over.took);
+            add_sample(&mut samples, &record.id.step, record.kind, end.took);
         }
     }
     add_other_runs(handle, run_at, now, &mut samples).await?;

@@ -29,20 +29,20 @@ pub(crate) struct LastError {
 
 /// Returns the last attempt that failed up to this revision. A stopped attempt did not fail; an interrupted one did.
 pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History) -> Option<LastError> {
-    let failed = history.attempts.iter().filter_map(|attempted| {
-        let over = attempted.end.as_ref()?;
-        Some((over, attempted, error(run_at, history, attempted, over)?))
+    let failed = history.attempts.iter().filter_map(|record| {
+        let end = record.end.as_ref()?;
+        Some((end, record, error(run_at, history, record, end)?))
     });
-    let (over, attempted, error) = failed.max_by_key(|(over, ..)| over.revision)?;
-    let log = log(&handle.dir(&attempted.id));
-    let is_remote = || handle.store.is_shared() && attempted.host != store::host_name();
+    let (end, record, error) = failed.max_by_key(|(end, ..)| end.revision)?;
+    let log = log(&handle.dir(&record.id));
+    let is_remote = || handle.store.is_shared() && record.host != store::host_name();
     Some(LastError {
-        attempt: attempted.id.clone(),
-        kind: attempted.kind,
-        at: over.at,
-        revision: over.revision,
+        attempt: record.id.clone(),
+        kind: record.kind,
+        at: end.at,
+        revision: end.revision,
         error,
-        host: (log.is_none() && is_remote()).then(|| attempted.host.clone()),
+        host: (log.is_none() && is_remote()).then(|| record.host.clone()),
         log,
     })
 }
@@ -50,22 +50,22 @@ pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History
 fn error(
     run_at: &RunAtRevision,
     history: &History,
-    attempted: &AttemptRecord,
-    over: &AttemptEndRecord,
+    record: &AttemptRecord,
+    end: &AttemptEndRecord,
 ) -> Option<String> {
-    match over.exit {
+    match end.exit {
         AttemptConsequence::WillRetry { .. }
         | AttemptConsequence::Interrupted { .. }
         | AttemptConsequence::Exhausted
         | AttemptConsequence::Drained => {
-            Some(over.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
+            Some(end.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
         }
         // A gate with a valid report fails if no iteration is left.
         AttemptConsequence::Reported => {
             let machine = run_at.machine();
-            let step = Some(&attempted.id.step).filter(|step| machine.has_step(step))?;
+            let step = Some(&record.id.step).filter(|step| machine.has_step(step))?;
             let summary = machine.step_summary(step);
-            let is_newest = || history.newest_of(&attempted.id.step) == Some(attempted);
+            let is_newest = || history.newest_of(&record.id.step) == Some(record);
             (summary.kind == StatusKind::Failed && is_newest()).then_some(summary.error)?
         }
         AttemptConsequence::Stopped | AttemptConsequence::Released => None,

@@ -105,8 +105,8 @@ fn turn_activity(
     presence: impl Fn(&AttemptId) -> AttemptPresence,
 ) -> StepActivity {
     let attempt = active.attempt_id(step);
-    let attempted = history.newest_of(step).filter(|attempted| attempted.id == attempt);
-    let started = attempted.map_or(run_at.state.at, |attempted| attempted.started_at);
+    let record = history.newest_of(step).filter(|record| record.id == attempt);
+    let started = record.map_or(run_at.state.at, |record| record.started_at);
     let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
     let host = match presence(&attempt) {
         AttemptPresence::Ended if !has_engine && active.status.has_live_attempt() => {
@@ -132,8 +132,8 @@ fn turn_activity(
             StepActivity::WaitingForConditions { turn, since, conditions, question }
         }
         TurnStatus::Stopping => {
-            let asked = attempted.and_then(|attempted| attempted.stop_requested_at);
-            StepActivity::Stopping { attempt, since: asked.unwrap_or(started), host }
+            let stop_requested = record.and_then(|record| record.stop_requested_at);
+            StepActivity::Stopping { attempt, since: stop_requested.unwrap_or(started), host }
         }
         TurnStatus::BackingOff if starts_steps => {
             let until = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);

@@ -47,7 +47,7 @@ impl FileTracker {
 
     /// Writes the next file of a kind, whole or not at all.
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
-        // Not the count: a user may have deleted one, and nothing is overwritten.
+        // Not the count of files plus one: a user may have deleted a file, and no file is overwritten.
         let newest = self.read_all(kind)?.last().map_or(0, |(number, ..)| *number);
         let path = self.dir.join(format!("{kind}{}.json", newest + 1));
         write(&path, content)?;

@@ -44,7 +44,7 @@ pub(crate) enum Approvals {
 pub(crate) fn read(
     workspace: &Workspace,
     file: &Path,
-    limits: DefinitionOptions,
+    options: DefinitionOptions,
 ) -> Result<Definition, Failure> {
     let repo = &workspace.repo;
     let DefinitionOptions {
@@ -55,7 +55,7 @@ pub(crate) fn read(
         gate_state_file,
         memory,
         report_schema,
-    } = limits;
+    } = options;
     let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
     let source = fs::read_to_string(file).map_err(|error| {
         Failure::usage(format!("cannot read the workflow `{}`", file.display()))

@@ -1,5 +1,7 @@
 //! Traces of a store that does not exist any more: emergency copies, and views of its runs.
 //!
+//! An engine whose store is removed while it runs saves an emergency copy of the database.
+//!
 //! A repository without a store is usually new. If it is not, the user must learn of it: an empty list looks like lost
 //! work, and the message of the engine that saved the copy may not have been read.
 

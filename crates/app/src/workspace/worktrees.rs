@@ -1,4 +1,7 @@
 //! The worktrees of a run: chosen when it starts, removed when it has succeeded.
+//!
+//! The integration branch of a run collects the work of its steps. The base branch is the one that is checked out when
+//! the run starts.
 
 use std::fs::File;
 use std::io;

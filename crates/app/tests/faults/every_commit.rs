@@ -22,7 +22,8 @@ use tokio::sync::mpsc;
 
 use crate::faults::test_env;
 
-/// What the agents do, by attempt. Each appends the number of messages in its prompt to the file `received`.
+/// What the agents do, by attempt. `pm` is the project manager; its verdict `BAZINGA` says that the work is complete.
+/// Each agent appends the number of messages in its prompt to the file `received`.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\"$2"; hand_in COMPLETED "$1"; }
 echo "$CALLBOARD_ATTEMPT received $(grep -c '"id": "msg_' "$PROMPT_PATH")" >>"$shared/received"

@@ -6,7 +6,7 @@ use testkit::{Disk, Isolation, TestEnv, isolated};
 
 use crate::faults::{status, test_env};
 
-/// An agent that reports, creates the file `reported`, and exits when the gate opens.
+/// An agent that reports, creates the file `reported`, and exits when the pipe `gate` is opened.
 const REPORTS_AND_WAITS: &str =
     r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; read -r _ <"$shared/gate""#;
 
@@ -77,7 +77,7 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
 
 #[test]
 fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
-    /// An agent whose output does not fit: it creates the file `unheard`, and reports when the second gate opens.
+    /// An agent whose output does not fit: it creates the file `unheard`, and reports when the pipe `again` is opened.
     const WRITES_OUTPUT: &str = r#"a * do read -r _ <"$shared/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$shared/unheard"
 read -r _ <"$shared/again"; hand_in COMPLETED "did a""#;
     isolated(Isolation::Mounts, || {
@@ -249,7 +249,7 @@ fn a_run_is_not_created_if_the_exclude_file_cannot_be_written() {
 }
 
 #[test]
-fn external_bytes_are_not_discarded_for_lack_of_space() {
+fn an_edited_view_is_not_discarded_if_the_quarantine_is_full() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
         let views = Disk::mount(test_env.repo().join(".agents"), "size=1m");

@@ -27,7 +27,7 @@ fn expect_read_only(test_env: &TestEnv, reason: &str) {
 }
 
 /// Makes a run that was interrupted in its first step.
-fn interrupted() -> TestEnv {
+fn interrupted_run() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.script_agent(&["a * hang"]);
@@ -41,7 +41,7 @@ fn interrupted() -> TestEnv {
 #[test]
 fn embedded_a_store_on_a_read_only_mount_can_be_inspected_only() {
     isolated(Isolation::Mounts, || {
-        let test_env = interrupted();
+        let test_env = interrupted_run();
         let disk = Disk::bind_mount(test_env.store_dir());
         disk.make_read_only();
         expect_read_only(&test_env, "Read-only file system");
@@ -81,7 +81,7 @@ fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
 #[test]
 fn embedded_a_store_with_read_only_modes_can_be_inspected_only() {
     isolated(Isolation::PlainUser, || {
-        let test_env = interrupted();
+        let test_env = interrupted_run();
         let set_modes = |directory: u32, file: u32| {
             for entry in fs::read_dir(test_env.store_dir()).unwrap().flatten() {
                 let mode = if entry.metadata().unwrap().is_dir() { directory } else { file };

@@ -89,7 +89,8 @@ fn an_exit_without_a_report_during_this_boot_costs_an_attempt() {
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// Truncates a file to no half or one half of its length, as a power cut does with bytes that were never synced.
+/// Truncates a file to nothing (`halves` is 0) or to half of its length (1), as a power cut does with bytes that were
+/// never synced.
 fn truncate(file: &Path, halves: u64) {
     let file = fs::File::options().write(true).open(file).unwrap();
     file.set_len(file.metadata().unwrap().len() * halves / 2).unwrap();

@@ -93,7 +93,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
-/// The view that `pause` made stale was written by an engine that could not record it any more.
+/// `pause` makes the view stale. The engine, which was killed, could not record that the old view is its own.
 #[test]
 fn the_view_of_an_engine_that_was_stopped_and_killed_is_not_taken_for_an_external_write() {
     let test_env = test_env();

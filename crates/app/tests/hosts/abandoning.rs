@@ -11,7 +11,7 @@ fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    // The interrupted attempt does not count, so the plan's line for attempt 1 would match the next attempt as well.
+    // The interrupted attempt does not count, so the script's line for attempt 1 would match the next attempt as well.
     fixture.test_env.script_agent(&[]);
     let session = fixture.on("b", &abandon).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

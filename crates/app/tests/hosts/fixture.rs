@@ -40,7 +40,7 @@ impl Fixture {
         self.test_env.run(flags).env("CALLBOARD_HOST", host)
     }
 
-    /// Starts a run of one step on host `a`; its agent waits at the gate.
+    /// Starts a run of one step on host `a`; its agent waits until the pipe `gate` is opened.
     pub(crate) fn start_waiting_run(&self) -> (Running<'_>, ProcessHandle, AgentBarrier) {
         let gate = self.test_env.barrier("gate");
         self.test_env.workflow(&["first"]);
@@ -63,7 +63,7 @@ impl Fixture {
     }
 
     /// Starts a run of two steps on host `a` and kills its engine during the first. The agent keeps running and waits
-    /// at the gate.
+    /// until the pipe `gate` is opened.
     pub(crate) fn with_killed_engine() -> (Self, ProcessHandle, AgentBarrier) {
         Self::with_killed_engine_and_lease(SHORT_LEASE)
     }

@@ -74,7 +74,7 @@ fn a_stopped_run_is_free_for_other_hosts_at_once() {
     assert!(!session.stderr.contains("following"), "{}", session.stderr);
 }
 
-/// A one-shot engine must release its lock before it exits.
+/// `pause` takes the engine lock of a run without an engine for its one request, and must release it before it exits.
 #[test]
 fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
     let (fixture, agent, mut gate) = Fixture::with_killed_engine_and_lease(LONG_LEASE);

@@ -10,7 +10,8 @@ use crate::nats::{
     client, configure, delete_stream, has_stream, start_cluster_of_three, test_env, test_env_on,
 };
 
-/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits at the gate.
+/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits until the pipe `gate`
+/// is opened.
 pub(crate) fn start_run_up_to_second_step(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
     test_env.workflow(&["a", "b: a", "c: b"]);
     test_env.script_agent(&["b * wait gate"]);

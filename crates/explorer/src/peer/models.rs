@@ -15,7 +15,7 @@ fn id(text: &str) -> CycleId {
     text.parse().expect("BUG: the cycles have sound names")
 }
 
-/// A new cycle for a spec.
+/// A new cycle about a spec: a named feature, which the instruction `create-spec` describes.
 pub fn cycle(attempts: u32) -> Definition {
     Definition {
         cycle: id("peer:spec:feature-name:cycle:2"),
@@ -31,7 +31,7 @@ pub fn cycle(attempts: u32) -> Definition {
     }
 }
 
-/// A new cycle without a spec.
+/// A new cycle about the whole repository, without a spec.
 pub fn global(attempts: u32) -> Definition {
     Definition {
         cycle: id("peer:global:cycle:1"),

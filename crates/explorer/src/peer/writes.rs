@@ -22,7 +22,7 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writes = Vec::new();
     for (attempt, _) in run.live_attempts() {
-        let Some(own) = ORDER.into_iter().find(|phase| Peer::step_id(phase) == attempt.step) else {
+        let Some(own_phase) = ORDER.into_iter().find(|phase| Peer::step_id(phase) == attempt.step) else {
             continue;
         };
         let error = json!({
@@ -32,11 +32,16 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
             writes.push(WriteInput { name, author: EditAuthor::Step(attempt.step.clone()), patch, rights });
         };
-        by_agent("its output from inside", format!("/phases/{own}/output"), &output, rights_in(own));
-        by_agent("its errors from inside", format!("/phases/{own}/errors/-"), &error, rights_in(own));
+        by_agent("its output from inside", output_of(own_phase), &output, rights_in(own_phase));
+        by_agent(
+            "its errors from inside",
+            format!("/phases/{own_phase}/errors/-"),
+            &error,
+            rights_in(own_phase),
+        );
         by_agent("a note from inside", "/note".to_owned(), &output, Rights::Refused);
-        for other in ORDER.into_iter().filter(|other| *other != own) {
-            by_agent("another's output from inside", output_of(other), &output, Rights::Refused);
+        for other_phase in ORDER.into_iter().filter(|phase| *phase != own_phase) {
+            by_agent("another's output from inside", output_of(other_phase), &output, Rights::Refused);
         }
     }
     let mut by_others = |name, pointer: String, value: &Value, rights| {
@@ -55,6 +60,7 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     writes
 }
 
+/// Returns the JSON pointer of the output of a phase.
 fn output_of(phase: Phase) -> String {
     format!("/phases/{phase}/output")
 }

@@ -52,7 +52,7 @@ pub enum Extra {
     Checks,
     /// `loop` with a list from a file, and the number of items that are worked on at once
     Items(u32),
-    /// `loop` with the items of this other step
+    /// `loop` with the items of this other step, the leader of the loop
     With(&'static str),
 }
 
@@ -273,9 +273,13 @@ impl Explored for Steps {
             let is_over =
                 state.done.contains(step) || state.failed.contains(step) || state.looping.contains(step);
             let items_status = (!is_over && phase == Phase::Each).then(|| {
-                let of = |item: &StepId| definition.item_of(item).is_some_and(|(of, _)| of == step);
-                let items: Vec<_> =
-                    items_of(document).filter(|(item, _)| of(item)).map(|(_, status)| status).collect();
+                let is_of_step = |item: &StepId| {
+                    definition.item_of(item).is_some_and(|(looped_step, _)| looped_step == step)
+                };
+                let items: Vec<_> = items_of(document)
+                    .filter(|(item, _)| is_of_step(item))
+                    .map(|(_, status)| status)
+                    .collect();
                 let statuses = [Status::Failed, Status::WaitingOnHuman, Status::Running];
                 statuses.into_iter().find(|status| items.contains(status)).unwrap_or(Status::Pending)
             });

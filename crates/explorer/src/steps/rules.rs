@@ -28,7 +28,7 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps
 
 /// Items start in order, at most `parallel` at once. A step that shares the items of another (`loop: {with: …}`)
 /// works on an item after the steps it needs. A step is done when all its items are. No item of a skipped step has a
-/// turn.
+/// turn. The leader of a loop is the step that has the list of items.
 fn check_data_loops(
     definition: &Definition,
     transition: &Transition<'_, Steps>,
@@ -45,9 +45,9 @@ fn check_data_loops(
         let spec = definition.step(&attempt.step);
         let number = definition.item_of(&attempt.step).map(|(_, number)| number);
         for need in &spec.needs {
-            let paired =
+            let shared_number =
                 number.filter(|_| loop_leader(need).is_some() && loop_leader(need) == loop_leader(&spec.id));
-            let needed = paired.map_or_else(|| need.clone(), |number| item(need, number));
+            let needed = shared_number.map_or_else(|| need.clone(), |number| item(need, number));
             if !state.done.contains(&needed) && !state.done.contains(need) {
                 let what = format!("`{attempt}` starts before `{needed}` is done");
                 violations.push(Violation::new("a step starts after its needs are done", what));
@@ -121,8 +121,9 @@ fn check_loop_backs(
         if let Change::Protocol { transition: ProtocolChange::Restarted { steps, .. } } = change {
             restarted.extend(steps.iter().cloned());
         }
-        let Change::Protocol { transition: ProtocolChange::Reset { gates, targets: first, steps, .. } } =
-            change
+        let Change::Protocol {
+            transition: ProtocolChange::Reset { gates, targets: loop_targets, steps, .. },
+        } = change
         else {
             continue;
         };
@@ -136,10 +137,10 @@ fn check_loop_backs(
             let what = format!("`{gate}` was executed {} times", before.iteration(gate) + 1);
             violations.push(Violation::new("gates respect max_iterations", what));
         }
-        if first.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
+        if loop_targets.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
             violations.push(Violation::new(
                 "one loop-back for all failed gates",
-                format!("{gates:?} go back to {first:?}"),
+                format!("{gates:?} go back to {loop_targets:?}"),
             ));
         }
     }
@@ -184,7 +185,7 @@ fn check_phases(
             || match phase {
                 Phase::When | Phase::Items | Phase::Each => false,
                 Phase::Conditions => from.is_none() && !spec.when.is_empty() && !spec.gates.is_empty(),
-                // After the one of `when` and `gates` that it has, or after both.
+                // Follows `when` or `gates`, if the step has one of them. With both it follows `gates`.
                 Phase::Work => {
                     (from.is_none() && spec.gates.is_empty() != spec.when.is_empty())
                         || from == Some(&Phase::Conditions)
@@ -273,7 +274,7 @@ fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, viola
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_)
     );
     let is_deferred = matches!(transition.entry.input, EntryInput::Deferred);
-    // A transition completes the first approved step; the end of the run completes all of them.
+    // A deferred transition completes the first approved step; the end of the run completes all of them.
     let approved = before.phases.iter().filter(|(_, phase)| **phase == Phase::Answered);
     let approved: Vec<_> = approved.map(|(step, _)| step.clone()).collect();
     let completed = approved.iter().filter(|step| after.done.contains(*step));

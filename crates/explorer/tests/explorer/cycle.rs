@@ -1,4 +1,6 @@
 //! `cycle`, explored: two iterations with every verdict, pause, stop and extend at every state.
+//!
+//! The phases of an iteration: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use explorer::cycle::{LEGEND, definition, model, test_check};
 use explorer::{Exploration, Interruptions, Limits, Model, Slots, WalkParams, WalkStats};
@@ -14,6 +16,7 @@ fn plain() -> Model<Cycle> {
     model("four phases", definition(1), Slots::All)
 }
 
+/// A cycle in which exploration and a first test run begin before their phase.
 fn overlapping() -> Model<Cycle> {
     let definition = Definition {
         overlap: Overlap::On,

@@ -181,7 +181,7 @@ pub(crate) const APPROVED_GATE: Shape = Shape {
     extras: &[],
 };
 
-/// A feature in a worktree of its own: a merge follows it, and the fast-forward of the run.
+/// A step in a worktree of its own. The engine adds a merge after it, and the fast-forward at the end of the run.
 pub(crate) const WORKTREE: Shape = Shape {
     name: "worktree",
     steps: &[("code", &[])],
@@ -191,7 +191,7 @@ pub(crate) const WORKTREE: Shape = Shape {
     extras: &[],
 };
 
-/// Two features in worktrees of their own, side by side. A merge that fails loops back to its feature only.
+/// Two steps in worktrees of their own, side by side. A merge that fails loops back to its own step only.
 pub(crate) const WORKTREES: Shape = Shape {
     name: "two worktrees",
     steps: &[("a", &[]), ("b", &[])],
@@ -201,7 +201,7 @@ pub(crate) const WORKTREES: Shape = Shape {
     extras: &[],
 };
 
-/// A gate after the merge sends the feature back, which is merged again.
+/// A gate after the merge sends the step back, and its work is merged again.
 pub(crate) const REVIEWED_WORKTREE: Shape = Shape {
     name: "worktree with a gate",
     steps: &[("code", &[]), ("review", &["code"])],
@@ -211,7 +211,7 @@ pub(crate) const REVIEWED_WORKTREE: Shape = Shape {
     extras: &[],
 };
 
-/// Asked to start again at each of its steps.
+/// A workflow that is asked to start again at each of its steps.
 pub(crate) const RESTART: Shape = Shape {
     name: "restart of a gate",
     steps: &[("a", &[]), ("b", &["a"])],
@@ -261,7 +261,7 @@ pub(crate) const WHEN: Shape = Shape {
     extras: &[("fix", Extra::When), ("fix", Extra::Conditions), ("review", Extra::When)],
 };
 
-/// Checks judge the work of an agent, which works again if one is red.
+/// Checks judge the work of an agent. The agent works again if a check fails.
 pub(crate) const CHECKED: Shape = Shape {
     name: "checks",
     steps: &[("code", &[]), ("docs", &[]), ("ship", &["code"])],
@@ -281,7 +281,7 @@ pub(crate) const CHECKED_GATE: Shape = Shape {
     extras: &[("test", Extra::Checks), ("test", Extra::Approval)],
 };
 
-/// A step for each item, one after the other.
+/// A data loop: the step `code` runs once for each item of a list, one item after the other.
 pub(crate) const ITEMS: Shape = Shape {
     name: "items",
     steps: &[("plan", &[]), ("code", &["plan"]), ("ship", &["code"])],
@@ -291,7 +291,7 @@ pub(crate) const ITEMS: Shape = Shape {
     extras: &[("code", Extra::Items(1))],
 };
 
-/// Two paired steps; the second sends an item back.
+/// Two paired steps, which share the items of one data loop. The second step sends an item back.
 pub(crate) const PAIRED: Shape = Shape {
     name: "paired items",
     steps: &[("code", &[]), ("review", &["code"]), ("ship", &["review"])],
@@ -311,7 +311,7 @@ pub(crate) const PARALLEL: Shape = Shape {
     extras: &[("code", Extra::Items(2)), ("code", Extra::Approval)],
 };
 
-/// Asked to start again at steps that checks and people judge.
+/// A workflow that is asked to start again at steps that checks and people judge.
 pub(crate) const RESTARTED_PHASES: Shape = Shape {
     name: "restart of phases",
     steps: &[("code", &[]), ("ship", &["code"])],
@@ -321,7 +321,7 @@ pub(crate) const RESTARTED_PHASES: Shape = Shape {
     extras: &[("code", Extra::Checks), ("ship", Extra::Approval)],
 };
 
-/// Asked to start again at each step of a data loop.
+/// A workflow that is asked to start again at each step of a data loop.
 pub(crate) const RESTARTED_ITEMS: Shape = Shape {
     name: "restart of items",
     steps: &[("code", &[]), ("review", &["code"])],

@@ -99,8 +99,8 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
     expect_section("exploration.md", "counts of phases", &totals(about, &explored));
 }
 
-/// Two policies: an item that fails ends the run, or the others follow. Of the shapes with paired steps only the
-/// smaller one has requests.
+/// Two policies: an item that fails ends the run, or the other items follow. Of the shapes with paired steps, which share
+/// the items of one loop, only the smaller one has requests.
 #[test]
 fn every_state_of_data_loops_keeps_the_rules() {
     let shapes = [(&ITEMS, 1), (&PARALLEL, 1), (&RESTARTED_ITEMS, 1), (&PAIRED, 0)];

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::{Violation, entry, kind, member, shortened};
 use crate::Timestamp;
 
-/// The schema of one level of a schema, without its inner schemas: the keywords that [`violations`] checks, and
-/// annotations, which it ignores. `format` is checked where it is `date-time`.
+/// A JSON Schema for schemas, one level deep. It lists the keywords that [`violations`] checks, and annotations, which
+/// [`violations`] ignores. `format` is checked where it is `date-time`.
 const KEYWORDS: &str = r#"{
     "type": ["object", "boolean"],
     "properties": {

@@ -1,6 +1,8 @@
 //! What each attempt is given: its prompt, the form of its report, its worktree and its checks.
 //!
 //! Findings, answers and decisions reach a prompt only as entries of `feedback_log`.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use std::fmt::Write as _;
 
@@ -122,15 +124,15 @@ fn assignment(document: &Document, step: &Step) -> String {
 /// Returns what `feedback_log` has for an agent in this iteration.
 fn feedback(document: &Document, role: Role) -> String {
     let log = document.state.coordination.feedback_log.iter();
-    let mut mine = log
+    let mut entries = log
         .filter(|entry| entry.target == role.as_str())
         .filter(|entry| entry.iteration == Some(document.state.current_iteration))
         .peekable();
-    if mine.peek().is_none() {
+    if entries.peek().is_none() {
         return "## Feedback\n\nThere is none.".to_owned();
     }
     let mut text = format!("## Feedback\n\n{UNTRUSTED}\n");
-    for entry in mine {
+    for entry in entries {
         let (kind, body) = (entry.kind.as_str(), code_block("text", &entry.content));
         write!(text, "\nFrom {} ({kind}):\n\n{body}", entry.source).expect("BUG: a string takes all");
     }
@@ -157,7 +159,7 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
         let mut shown = plan.clone();
         if role == Role::Cd {
             shown.tasks.retain(|task| match step.task() {
-                Some(mine) => task.id == mine.as_str(),
+                Some(own_task) => task.id == own_task.as_str(),
                 None => task.status != TaskStatus::Completed,
             });
         }

@@ -1,4 +1,4 @@
-//! The rules of the format that a cycle's master file must keep.
+//! The rules that a cycle's master file, `.workflow/.cycle/ID.json`, must keep.
 
 use std::collections::BTreeSet;
 

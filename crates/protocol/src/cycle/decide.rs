@@ -1,4 +1,6 @@
 //! The transition table of a cycle.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,10 +20,11 @@ pub enum Change {
         extension: bool,
         has_bugs: bool,
     },
+    /// The iteration limit has changed.
     LimitRaised {
         to: u32,
     },
-    /// An extension is queued.
+    /// An extension, which adds requirements, is queued.
     Extended,
     /// A report has raised a decision or a blocker.
     Raised {
@@ -66,7 +69,9 @@ pub enum Change {
     TaskRejected {
         task: StepId,
     },
+    /// The checks have run.
     Tested,
+    /// The iteration leaves something open.
     Found {
         finding: Finding,
     },
@@ -197,7 +202,7 @@ impl<'a> Draft<'a> {
         self.apply(Change::IterationOpened { number, extension: self.state.extensions > 0, has_bugs });
     }
 
-    /// Returns the move: ready tasks and the steps of the frontier get a turn, or the run finishes.
+    /// Returns the move: ready tasks and the steps that are due get a turn, or the run finishes.
     fn into_move(mut self) -> Move<Change, Step> {
         for task in self.state.ready_tasks(self.definition) {
             self.apply(Change::TaskAsked { task });
@@ -230,7 +235,7 @@ pub(super) fn decide(
         }
         Event::Exhausted { step } => draft.apply(Change::Failed { step }),
         Event::Retried { .. } => draft.apply(Change::Reopened),
-        // The run layer refuses to skip.
+        // The module `run` refuses to skip a step of a cycle.
         Event::Skipped { .. } => {}
     }
     draft.into_move()

@@ -48,7 +48,8 @@ pub struct Definition {
     pub templates: BTreeMap<Role, String>,
 }
 
-/// Whether exploration and a first test run begin before their phase.
+/// Whether exploration and a first test run begin before their phase. The phases are `ra` (requirements), `ep`
+/// (exploration and plan), `cd` (code) and `vas` (validation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {

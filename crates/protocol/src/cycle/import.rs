@@ -1,4 +1,5 @@
-//! A foreign document → a run, in the state that its master file describes.
+//! Imports a document: determines the state of a run that starts with it. The document is the master file,
+//! `.workflow/.cycle/ID.json`, of another run or another program.
 
 use std::collections::BTreeMap;
 
@@ -30,63 +31,64 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
-    let found: CycleState = serde_json::from_value(document.clone())
+    let found_state: CycleState = serde_json::from_value(document.clone())
         .map_err(|error| ImportRefusal::Unusable(format!("it cannot be read: {error}")))?;
-    if found.current_iteration > MAX_ITERATIONS || found.max_iterations > MAX_ITERATIONS {
-        let count = found.current_iteration.max(found.max_iterations);
+    if found_state.current_iteration > MAX_ITERATIONS || found_state.max_iterations > MAX_ITERATIONS {
+        let count = found_state.current_iteration.max(found_state.max_iterations);
         return Err(ImportRefusal::Unusable(format!("it has an implausible number of iterations: {count}")));
     }
-    Ok(decide_imported(definition, changes(definition, &found)))
+    Ok(decide_imported(definition, changes(definition, &found_state)))
 }
 
 /// Returns the changes that lead from a new cycle to the state that the document describes.
-fn changes(definition: &Definition, found: &CycleState) -> Vec<Change> {
+fn changes(definition: &Definition, found_state: &CycleState) -> Vec<Change> {
     let mut changes = Vec::new();
-    if found.max_iterations > 0 && found.max_iterations != definition.max_iterations {
-        changes.push(Change::LimitRaised { to: found.max_iterations });
+    if found_state.max_iterations > 0 && found_state.max_iterations != definition.max_iterations {
+        changes.push(Change::LimitRaised { to: found_state.max_iterations });
     }
-    for number in 1..=found.current_iteration {
+    for number in 1..=found_state.current_iteration {
         changes.push(Change::IterationOpened { number, extension: false, has_bugs: false });
     }
-    for (number, decision) in (1..).zip(&found.coordination.pending_decisions) {
+    for (number, decision) in (1..).zip(&found_state.coordination.pending_decisions) {
         let item = Item::Decision(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&decision.unknown) });
         answer_unless_open(&mut changes, item, decision.status == DecisionStatus::Pending);
     }
-    for (number, blocker) in (1..).zip(&found.coordination.blockers) {
+    for (number, blocker) in (1..).zip(&found_state.coordination.blockers) {
         let item = Item::Blocker(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&blocker.unknown) });
         answer_unless_open(&mut changes, item, blocker.status == BlockerStatus::Open);
     }
-    let is_done = |role: Role| found.completed_phases.iter().any(|phase| phase == role.as_str());
-    let after = [
+    let is_done = |role: Role| found_state.completed_phases.iter().any(|phase| phase == role.as_str());
+    let next_stages = [
         (Role::Ra, Stage::Ep),
         (Role::Ep, Stage::Cd),
         (Role::Cd, Stage::after_code(definition)),
         (Role::Vas, Stage::Aggregation),
     ];
-    for (role, stage) in after.into_iter().take_while(|(role, _)| is_done(*role)) {
-        if found.current_iteration == 0 {
+    for (role, stage) in next_stages.into_iter().take_while(|(role, _)| is_done(*role)) {
+        if found_state.current_iteration == 0 {
             break;
         }
         if role == Role::Ep && definition.parallel > 1 && !is_done(Role::Cd) {
-            let tasks = found.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
+            let tasks = found_state.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
             if tasks.len() > 1 {
                 changes.push(Change::TasksPlanned { tasks });
             }
         }
         changes.push(Change::PhaseDone { stage });
     }
-    let tests_fail = found.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
+    let tests_fail =
+        found_state.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
     if is_done(Role::Vas) && tests_fail {
         changes.push(Change::Found { finding: Finding::FailingTests });
     }
     let plan_is_open =
-        found.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
+        found_state.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
     if is_done(Role::Cd) && plan_is_open {
         changes.push(Change::Found { finding: Finding::IncompletePlan });
     }
-    match found.status {
+    match found_state.status {
         Status::Completed => changes.push(Change::Completed),
         Status::Failed => changes.push(Change::Stopped),
         Status::Created | Status::Running | Status::Paused => {}
@@ -104,8 +106,8 @@ fn answer_unless_open(changes: &mut Vec<Change>, item: Item, is_open: bool) {
 
 /// Replaces the state of the document by an imported one. Agents that seemed to run wait for a new attempt, decisions
 /// and blockers get the ids of the engine, and missing files are written from the sections.
-pub(super) fn replace_state(document: &mut Document, found: &Value) {
-    let Ok(mut state) = serde_json::from_value::<CycleState>(found.clone()) else { return };
+pub(super) fn replace_state(document: &mut Document, imported: &Value) {
+    let Ok(mut state) = serde_json::from_value::<CycleState>(imported.clone()) else { return };
     state.cycle_id.clone_from(&document.state.cycle_id);
     state.updated_at.clone_from(&document.state.updated_at);
     if state.max_iterations == 0 {
@@ -152,16 +154,16 @@ pub(super) fn replace_state(document: &mut Document, found: &Value) {
     // Drops the files that the changes of the import have written.
     document.files.clear();
     document.logs.clear();
-    if let Some(Value::Object(found)) = state.unknown.shift_remove(PROGRESS_FILES_KEY) {
-        copy_files(document, found);
+    if let Some(Value::Object(files)) = state.unknown.shift_remove(PROGRESS_FILES_KEY) {
+        copy_files(document, files);
     }
     document.state = state;
     write_missing_files(document);
 }
 
 /// Copies the files that were found under `.progress/` unchanged.
-fn copy_files(document: &mut Document, found: serde_json::Map<String, Value>) {
-    for (path, text) in found {
+fn copy_files(document: &mut Document, files: serde_json::Map<String, Value>) {
+    for (path, text) in files {
         let Value::String(text) = text else { continue };
         // `feedback.md` is written from `feedback_log`.
         if artifact_path_problem(&path).is_some() || path == layout::FEEDBACK {

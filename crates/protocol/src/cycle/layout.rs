@@ -1,4 +1,7 @@
 //! The files of a cycle under `.workflow/.cycle/`: where they are, how they are written, and how they are read back.
+//!
+//! The master file is `ID.json`. Other files are in `ID.progress/`, in a directory for each phase: `ra` writes the
+//! requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use std::fmt::Write as _;
 
@@ -320,7 +323,7 @@ pub(super) fn debug_line(entry: &Map<String, Value>, iteration: u32, time: &str)
     format!("{}\n", Value::Object(line))
 }
 
-/// Returns `test-results.json`.
+/// Returns `test-results.json`. `claims` are the figures that the agent reported.
 pub(super) fn test_results(
     results: &TestResults,
     iteration: u32,

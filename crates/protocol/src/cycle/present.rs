@@ -1,4 +1,6 @@
 //! Presents cycles to people.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,6 @@
-//! The files under `.progress/` → a document, for a cycle whose store and master file are lost.
+//! Rebuilds the document of a cycle whose store and master file (`ID.json`) are lost, from the files in `ID.progress/`.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! The state of a cycle: its stage, and the steps that can work now.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,6 +39,7 @@ pub struct State {
     pub has_bugs: bool,
     /// Extensions that wait for an iteration.
     pub extensions: u32,
+    /// Why the cycle has failed; `None` otherwise.
     pub end: Option<FailureCause>,
 }
 

@@ -59,12 +59,12 @@ impl Patch {
 
     /// Returns whether the patch writes, tests or copies anything in this member of the document.
     pub fn reaches(&self, member: &str) -> bool {
-        let into = |pointer: &str| {
+        let is_in_member = |pointer: &str| {
             let first = pointer.strip_prefix('/').map(|rest| rest.split('/').next().unwrap_or_default());
             first.is_none_or(|first| first == member)
         };
         match self {
-            Self::Set(values) => values.iter().any(|(pointer, _)| into(pointer)),
+            Self::Set(values) => values.iter().any(|(pointer, _)| is_in_member(pointer)),
             Self::Merge(merged) => merged.as_object().is_none_or(|members| members.contains_key(member)),
             Self::Operations(operations) => operations.iter().any(|operation| {
                 let from = match operation {
@@ -75,7 +75,8 @@ impl Patch {
                     | json_patch::PatchOperation::Replace(_)
                     | json_patch::PatchOperation::Test(_) => None,
                 };
-                into(operation.path().as_str()) || from.is_some_and(|from| into(from.as_str()))
+                is_in_member(operation.path().as_str())
+                    || from.is_some_and(|from| is_in_member(from.as_str()))
             }),
         }
     }

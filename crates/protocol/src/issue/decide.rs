@@ -1,4 +1,4 @@
-//! The transition table.
+//! The transition table of `issue`.
 //!
 //! One step works at a time: [`State::current`]. A step that asks a question is asked again when all its questions are
 //! answered.
@@ -249,7 +249,7 @@ pub(super) fn decide(
             changes.iter().for_each(|change| after.apply(change));
             Move { changes, next: Next::QueueIdle(after.current().into_iter().collect()) }
         }
-        // The run layer refuses to skip.
+        // The module `run` refuses to skip a step of `issue`.
         Event::Skipped { .. } => Move { changes: Vec::new(), next: Next::Queue(Vec::new()) },
     }
 }

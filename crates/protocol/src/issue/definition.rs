@@ -1,4 +1,4 @@
-//! What a run is started with.
+//! What a run of `issue` is started with.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -129,16 +129,17 @@ pub(super) fn readable(document: &Document, role: Role) -> Value {
         project(&shown, path, &mut projection);
     }
     let name = role.name();
-    let own = |list: &Value, fields: &[&str]| -> Value {
+    let own_items = |list: &Value, fields: &[&str]| -> Value {
         let items = list.as_array().into_iter().flatten();
         items.filter(|item| fields.iter().any(|field| item[*field] == name)).cloned().collect()
     };
     let communication = &shown["communication"];
     projection["communication"] = json!({
-        "questions": own(&communication["questions"], &["from", "to"]),
-        "escalations": own(&communication["escalations"], &["agent"]),
+        "questions": own_items(&communication["questions"], &["from", "to"]),
+        "escalations": own_items(&communication["escalations"], &["agent"]),
     });
-    projection["learnings"] = json!({ "observations": own(&shown["learnings"]["observations"], &["agent"]) });
+    projection["learnings"] =
+        json!({ "observations": own_items(&shown["learnings"]["observations"], &["agent"]) });
     projection
 }
 

@@ -36,9 +36,9 @@ impl Node {
         for event in Parser::new_from_str_with_options(text, options) {
             let taken = match event {
                 Ok((event, span)) => builder.take(event, span),
-                Err(error) => Err(Fatal::from(&error)),
+                Err(error) => Err(FatalProblem::from(&error)),
             };
-            if let Err(Fatal { pos, rule, message, hint }) = taken {
+            if let Err(FatalProblem { pos, rule, message, hint }) = taken {
                 problems.add(pos, rule, message, hint);
                 return None;
             }
@@ -52,20 +52,20 @@ fn source_pos(mark: granit_parser::Marker) -> SourcePos {
 }
 
 /// A problem that ends the parsing.
-struct Fatal {
+struct FatalProblem {
     pos: SourcePos,
     rule: Rule,
     message: String,
     hint: &'static str,
 }
 
-impl Fatal {
+impl FatalProblem {
     fn broken(pos: SourcePos, message: &str, hint: &'static str) -> Self {
         Self { pos, rule: Rule::BrokenYaml, message: message.to_owned(), hint }
     }
 }
 
-impl From<&ScanError> for Fatal {
+impl From<&ScanError> for FatalProblem {
     fn from(error: &ScanError) -> Self {
         let kind = error.kind();
         let hint = if matches!(
@@ -95,7 +95,7 @@ impl From<&ScanError> for Fatal {
 
 /// A finished node, and what each alias of it would cost.
 #[derive(Clone)]
-struct Built {
+struct BuiltNode {
     node: Rc<Node>,
     /// Whether it is a scalar without quotes.
     plain: bool,
@@ -104,7 +104,7 @@ struct Built {
 }
 
 /// A list or mapping whose end has not been seen.
-struct Open {
+struct OpenCollection {
     pos: SourcePos,
     anchor: usize,
     depth: usize,
@@ -137,15 +137,15 @@ struct Key {
 struct Builder<'a> {
     problems: &'a mut Problems,
     /// From the outermost to the innermost.
-    open: Vec<Open>,
-    anchors: BTreeMap<usize, Built>,
+    open: Vec<OpenCollection>,
+    anchors: BTreeMap<usize, BuiltNode>,
     /// The cost of all aliases so far.
     alias_cost: usize,
     root: Option<Rc<Node>>,
 }
 
 impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Fatal> {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), FatalProblem> {
         let pos = source_pos(span.start);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -153,7 +153,7 @@ impl Builder<'_> {
                 let (cost, text) = (NODE_COST + text.len(), text.into_owned());
                 let value = if plain { Value::from_plain_scalar(text) } else { Value::Text(text) };
                 let node = Rc::new(Node { pos, value });
-                self.finish(Built { node, plain, depth: 1, cost }, anchor)
+                self.finish(BuiltNode { node, plain, depth: 1, cost }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), pos);
@@ -165,7 +165,7 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
             Event::Alias(anchor) => self.add_alias(anchor, pos),
-            Event::DocumentStart(..) if self.root.is_some() => Err(Fatal::broken(
+            Event::DocumentStart(..) if self.root.is_some() => Err(FatalProblem::broken(
                 pos,
                 "a second document begins here; a file holds one",
                 "move it into a file of its own, or remove the `---`",
@@ -177,7 +177,7 @@ impl Builder<'_> {
             | Event::Comment(..) => Ok(()),
             // Disabled by the options, or newer than this code. Skipping it could lose a part of the file.
             Event::Anchor(..) | Event::UnresolvedAlias(_) | _ => {
-                Err(Fatal::broken(pos, "this part of YAML is not supported", "write it out plainly"))
+                Err(FatalProblem::broken(pos, "this part of YAML is not supported", "write it out plainly"))
             }
         }
     }
@@ -193,40 +193,40 @@ impl Builder<'_> {
         tag.is_yaml_core_schema_tag("str")
     }
 
-    fn begin(&mut self, pos: SourcePos, anchor: usize, content: Content) -> Result<(), Fatal> {
+    fn begin(&mut self, pos: SourcePos, anchor: usize, content: Content) -> Result<(), FatalProblem> {
         if self.open.len() >= MAX_DEPTH {
             return Err(too_deep(pos));
         }
-        self.open.push(Open { pos, anchor, depth: 1, cost: NODE_COST, content });
+        self.open.push(OpenCollection { pos, anchor, depth: 1, cost: NODE_COST, content });
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Fatal> {
+    fn end(&mut self) -> Result<(), FatalProblem> {
         let open = self.open.pop().expect("BUG: the parser closed what it had not opened");
         let value = match open.content {
             Content::List(items) => Value::List(items),
             Content::Mapping(mapping) => Value::Mapping(mapping.close()),
         };
         let node = Rc::new(Node { pos: open.pos, value });
-        self.finish(Built { node, plain: false, depth: open.depth, cost: open.cost }, open.anchor)
+        self.finish(BuiltNode { node, plain: false, depth: open.depth, cost: open.cost }, open.anchor)
     }
 
     /// Adds the node that an alias names.
-    fn add_alias(&mut self, anchor: usize, pos: SourcePos) -> Result<(), Fatal> {
+    fn add_alias(&mut self, anchor: usize, pos: SourcePos) -> Result<(), FatalProblem> {
         let Some(target) = self.anchors.get(&anchor).cloned() else {
             let hint = "write out what it stands for";
-            return Err(Fatal::broken(pos, "this alias is inside what it names", hint));
+            return Err(FatalProblem::broken(pos, "this alias is inside what it names", hint));
         };
         self.alias_cost = self.alias_cost.saturating_add(target.cost);
         if self.alias_cost > MAX_ALIAS_COST {
             let message = "the file grows beyond 64 MiB when its aliases are written out".to_owned();
             let hint = "use fewer aliases of aliases";
-            return Err(Fatal { pos, rule: Rule::TooLarge, message, hint });
+            return Err(FatalProblem { pos, rule: Rule::TooLarge, message, hint });
         }
         self.attach(target, pos)
     }
 
-    fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Fatal> {
+    fn finish(&mut self, built: BuiltNode, anchor: usize) -> Result<(), FatalProblem> {
         let pos = built.node.pos;
         // The parser uses anchor 0 for "none".
         if anchor != 0 {
@@ -236,7 +236,7 @@ impl Builder<'_> {
     }
 
     /// Adds a finished node to the innermost open collection. For an alias, `pos` is where the alias is written.
-    fn attach(&mut self, built: Built, pos: SourcePos) -> Result<(), Fatal> {
+    fn attach(&mut self, built: BuiltNode, pos: SourcePos) -> Result<(), FatalProblem> {
         let Some(parent) = self.open.last_mut() else {
             self.root = Some(built.node);
             return Ok(());
@@ -254,20 +254,25 @@ impl Builder<'_> {
     }
 }
 
-fn too_deep(pos: SourcePos) -> Fatal {
+fn too_deep(pos: SourcePos) -> FatalProblem {
     let message = format!("this is nested more than {MAX_DEPTH} levels deep");
-    Fatal { pos, rule: Rule::TooLarge, message, hint: "make it flatter" }
+    FatalProblem { pos, rule: Rule::TooLarge, message, hint: "make it flatter" }
 }
 
 impl OpenMapping {
     /// Takes keys and values alternately.
-    fn take(&mut self, built: Built, pos: SourcePos, problems: &mut Problems) -> Result<(), Fatal> {
+    fn take(
+        &mut self,
+        built: BuiltNode,
+        pos: SourcePos,
+        problems: &mut Problems,
+    ) -> Result<(), FatalProblem> {
         let Some(key) = self.key.take() else {
             let text = match built.node.word() {
                 Some(word) => word.to_owned(),
                 None if built.node.is_null() => "null".to_owned(),
                 None => {
-                    return Err(Fatal::broken(
+                    return Err(FatalProblem::broken(
                         pos,
                         "a key must be a word, not a list or a mapping",
                         "quote a key that contains brackets or braces",
@@ -292,7 +297,7 @@ impl OpenMapping {
         Ok(())
     }
 
-    fn merge(&mut self, node: &Node, pos: SourcePos) -> Result<(), Fatal> {
+    fn merge(&mut self, node: &Node, pos: SourcePos) -> Result<(), FatalProblem> {
         let sources = match &node.value {
             Value::Mapping(entries) => {
                 self.merged.extend(entries.iter().cloned());
@@ -306,7 +311,7 @@ impl OpenMapping {
             | Value::Text(_) => &[],
         };
         if sources.is_empty() {
-            return Err(Fatal::broken(
+            return Err(FatalProblem::broken(
                 pos,
                 "`<<` brings in a mapping, and this is none",
                 "name one, such as `<<: *defaults`",
@@ -321,7 +326,7 @@ impl OpenMapping {
             | Value::Text(_)
             | Value::List(_) => {
                 let hint = "name mappings only, such as `<<: [*defaults, *more]`";
-                Err(Fatal::broken(pos, "`<<` takes mappings only", hint))
+                Err(FatalProblem::broken(pos, "`<<` takes mappings only", hint))
             }
         })
     }

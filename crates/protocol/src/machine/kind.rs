@@ -76,7 +76,8 @@ pub trait Kind: Debug + Send + Sync {
     /// Assembles a document without its definition; `None` if the protocol needs it, or a part is missing or malformed.
     fn assemble(&self, parts: &[(String, String)]) -> Option<Document>;
 
-    /// Returns the name of the series that the run belongs to.
+    /// Returns the name of the series that the run belongs to: runs that continue one another, such as the cycles of one
+    /// spec in `peer`.
     fn series(&self, run: &RunId) -> Option<String>;
     /// Checks that a report has the fields of its step.
     fn check_report(&self, step: &StepId, report: &Report) -> Result<(), String>;

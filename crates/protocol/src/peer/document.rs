@@ -55,6 +55,7 @@ pub struct Metadata {
     pub instruction: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_name: Option<SpecName>,
+    /// The cycle id without its number.
     pub key_prefix: Scope,
     pub cycle_number: u64,
     pub created_at: WholeSecond,
@@ -70,6 +71,7 @@ pub struct Metadata {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     pub peer_mode: Mode,
+    /// Whether the cycle is about a spec, not about the repository.
     pub spec_aware: bool,
     pub instruction_args: String,
     /// What the user wants, verbatim.

@@ -1,4 +1,4 @@
-//! Bytes → [`Report`].
+//! Parses a [`Report`] from bytes.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub(super) fn parse_object(
     fields.expect("step_id", expected.step_id.as_str())?;
     fields.expect("agent", &expected.agent)?;
     let word = fields.text("status")?;
-    // Only the engine compares copies.
+    // Only the engine finds out how the private copies were edited. What a report says about it is dropped.
     fields.0.shift_remove("copy_edits");
     let report = Report {
         schema,

@@ -168,7 +168,7 @@ fn exhausted(attempt: &AttemptId) -> EndOfTurn {
     (AttemptConsequence::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
-/// Returns the exit of a stopped attempt. A run that can be resumed keeps the turn.
+/// Returns what the end of a stopped attempt means for its turn. A run that can be resumed keeps the turn.
 fn after_stop(status: RunStatus) -> AttemptConsequence {
     if outcome_is_known(status) { AttemptConsequence::Released } else { AttemptConsequence::Stopped }
 }

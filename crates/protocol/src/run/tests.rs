@@ -332,7 +332,7 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
 }
 
 #[test]
-fn a_final_failure_under_stop_wins_over_a_pending_loop_back() {
+fn with_on_failure_stop_a_final_failure_wins_over_a_pending_loop_back() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"])];
     let mut fixture = Fixture::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     fixture.done("a#1.1");
@@ -363,7 +363,7 @@ fn exhaust(fixture: &mut Fixture, step: &str) {
 }
 
 #[test]
-fn drain_lets_running_steps_finish_and_starts_nothing_more() {
+fn on_failure_drain_lets_running_steps_finish_and_starts_nothing_more() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"])];
     let mut fixture = Fixture::of(source(steps, &[], OnFailure::Drain).into(), 8);
     exhaust(&mut fixture, "a");
@@ -378,7 +378,7 @@ fn drain_lets_running_steps_finish_and_starts_nothing_more() {
 }
 
 #[test]
-fn continue_runs_steps_that_do_not_depend_on_the_failed_one() {
+fn on_failure_continue_runs_steps_that_do_not_depend_on_the_failed_one() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a", "c"])];
     let mut fixture = Fixture::of(source(steps, &[], OnFailure::Continue).into(), 8);
     exhaust(&mut fixture, "a");
@@ -487,7 +487,7 @@ fn random_move(fixture: &mut Fixture, random: &mut Lcg, requests: &mut u32) -> D
     }
 }
 
-/// A random generator that yields the same walks on every machine.
+/// A linear congruential generator, which yields the same walks on every machine.
 struct Lcg(u64);
 
 impl Lcg {

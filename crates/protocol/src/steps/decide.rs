@@ -1,4 +1,8 @@
 //! The transition table of `steps`.
+//!
+//! A data loop (the key `loop` of a step) repeats the step for each item of a list. Each item is a step of its own, such
+//! as `code.1`. `has_loops` and the functions named `…_with_loops` are about data loops. A loop-back is something else: it
+//! repeats steps after a failed gate.
 
 use std::collections::BTreeSet;
 

@@ -47,7 +47,7 @@ pub struct StepProgress {
     /// The items of its data loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
-    /// What was found about its items, until their list is read again.
+    /// The findings about its items, kept until their list has been read again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<ItemFindings>,
     /// The answer of a person, until the step starts again.
@@ -55,13 +55,13 @@ pub struct StepProgress {
     pub answer: Option<GivenAnswer>,
 }
 
-/// What was found about an item for a step that works on it.
+/// Findings about one item of a data loop, for a step that works on it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ItemFindings {
     pub item: Value,
     /// Its number in the earlier list, from 1.
     pub number: u32,
-    /// A step of the data loop.
+    /// The step of the data loop that the findings are for.
     pub step: StepId,
     pub findings: Vec<Finding>,
 }

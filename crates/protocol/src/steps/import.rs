@@ -138,13 +138,13 @@ pub(super) fn copy_steps(definition: &Definition, document: &mut Document, found
     document.head.updated_at = found.head.updated_at;
     document.unknown = found.unknown;
     for (id, mut step) in found.steps {
-        let Some(slot) = document.steps.get_mut(&id) else { continue };
-        match (slot.status, step.status) {
+        let Some(current) = document.steps.get_mut(&id) else { continue };
+        match (current.status, step.status) {
             // The run asks again.
             (Status::WaitingOnHuman, _) => {
-                step.status = slot.status;
-                step.manual_input_path = slot.manual_input_path.take();
-                step.started_at = step.started_at.or(slot.started_at);
+                step.status = current.status;
+                step.manual_input_path = current.manual_input_path.take();
+                step.started_at = step.started_at.or(current.started_at);
             }
             (_, Status::Running | Status::WaitingOnHuman) => {
                 step.status = Status::Pending;
@@ -156,7 +156,7 @@ pub(super) fn copy_steps(definition: &Definition, document: &mut Document, found
             let (iteration_count, unknown) = (step.iteration_count, step.unknown);
             step = StepDocument { iteration_count, unknown, ..StepDocument::pending() };
         }
-        *slot = step;
+        *current = step;
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn manual_input_path(manual_inputs_dir: &str, run_id: &str, step: &st
 }
 
 pub(super) fn state_file(document: &Document) -> View {
-    // `repo_dir` may be a worktree. The reports are beside the view.
+    // The path follows from that of the reports, which are in the same directory. `repo_dir` may be a worktree.
     let reports_dir = &document.head.reports_dir;
     let run_dir = reports_dir.rsplit_once('/').map_or(reports_dir.as_str(), |(run_dir, _)| run_dir);
     View { path: format!("{run_dir}/run_state.json"), body: document.render() }

@@ -89,7 +89,7 @@ impl Present for Steps {
             Change::GateFailed(gate) => {
                 Some(Line::toned(Tone::Attention, "⟲").then(format!(" gate {gate} failed")))
             }
-            // The entry of a rebuilt run has the number of loop-backs, but neither gates nor targets.
+            // The entry that imports a run from its `run_state.json` has one per loop-back, without gates and targets.
             Change::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
             Change::Reset { gates, targets, .. } => {
                 let text = format!(" looping back to {} for {}", names(targets), names(gates));

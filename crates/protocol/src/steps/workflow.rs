@@ -91,9 +91,9 @@ pub struct StepSpec {
     /// The path of the prompt file, as written, or the prompt itself. It is resolved when the run is opened. Empty if a person
     /// is asked without one.
     pub prompt: String,
-    /// The steps that must be done before this one. No other edges exist.
+    /// The steps that must be done before this one. No other field orders the steps.
     pub needs: Vec<StepId>,
-    /// The steps that the author expects to come next. Checked and shown, but not an edge.
+    /// The steps that the author expects to come next. Checked and shown; it makes no step wait.
     pub next_on_success: Vec<StepId>,
     /// The ancestor to which the run loops back when the report of this step says that the gate failed.
     #[serde(skip_serializing_if = "Option::is_none")]

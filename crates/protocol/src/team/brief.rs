@@ -459,10 +459,15 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     let text = match step {
         Step::Group(id, Role::Decision) => {
             let group = document.groups.get(id)?;
-            let (GroupProgress::Asks(limit) | GroupProgress::Failed(limit)) = group.hold else { return None };
-            let why = group.imported_because.as_deref().filter(|_| limit == DecisionReason::Imported);
-            let asked =
-                format!("Group {id} ({}): {}. What next?", group.status(), why.unwrap_or(limit_text(limit)));
+            let (GroupProgress::Asks(reason) | GroupProgress::Failed(reason)) = group.hold else {
+                return None;
+            };
+            let why = group.imported_because.as_deref().filter(|_| reason == DecisionReason::Imported);
+            let asked = format!(
+                "Group {id} ({}): {}. What next?",
+                group.status(),
+                why.unwrap_or(reason_text(reason))
+            );
             std::iter::once(asked).chain(last_feedback(document, id, group)).collect::<Vec<_>>().join("\n")
         }
         Step::Pm(PmStep::Decision) => {
@@ -492,8 +497,8 @@ fn last_feedback(document: &Document, id: &GroupId, group: &GroupPart) -> Vec<St
     [qa, review, error].into_iter().flatten().collect()
 }
 
-fn limit_text(limit: DecisionReason) -> &'static str {
-    match limit {
+fn reason_text(reason: DecisionReason) -> &'static str {
+    match reason {
         DecisionReason::Developer => "its developer has had all turns",
         DecisionReason::Qa => "QA has had all turns",
         DecisionReason::Review => "the tech lead has had all reviews",

@@ -31,6 +31,7 @@ pub enum Change {
     Moved {
         group: GroupId,
         to: Stage,
+        /// The number of blocking issues, if a review requested changes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         blocking: Option<u16>,
     },
@@ -38,13 +39,17 @@ pub enum Change {
     Asked {
         group: GroupId,
         to: Stage,
+        /// Why a person decides.
         limit: DecisionReason,
     },
+    /// A person has decided about the group.
     Chosen {
         group: GroupId,
         choice: Choice,
     },
+    /// The commands of the success criteria ran.
     CriteriaRan {
+        /// The positions of the criteria whose commands failed.
         failed: BTreeSet<u16>,
     },
     /// The claim of completion was refused because of these criteria, by position among those with a command.
@@ -53,11 +58,13 @@ pub enum Change {
     },
     /// Too many checks: a person decides.
     CheckAsked,
+    /// A person has decided after too many checks.
     CheckChosen {
         choice: Choice,
     },
     /// The claim of completion was accepted.
     Accepted,
+    /// The base branch was fast-forwarded, or the user will merge the integration branch.
     FastForwarded,
     Failed {
         step: Step,
@@ -372,8 +379,8 @@ impl State {
         match step {
             Step::Group(id, Role::Decision) => {
                 let group = self.group_mut(id);
-                if let GroupProgress::Failed(limit) = group.hold {
-                    group.hold = GroupProgress::Asks(limit);
+                if let GroupProgress::Failed(reason) = group.hold {
+                    group.hold = GroupProgress::Asks(reason);
                 }
             }
             Step::Pm(PmStep::Decision) if self.ending == FinalStage::Failed => self.ending = FinalStage::Asks,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! QA and the tech lead send a group back to its developer. A blocked role gets help from the tech lead. A merge that
-//! conflicts, or whose checks fail, is a request for changes. Limits end at a person (`A.decision`, `pm.decision`). The
-//! document is the seed's six files in `coordination/`.
+//! conflicts, or whose checks fail, is a request for changes. At a limit a person decides (`A.decision`, `pm.decision`).
+//! The document is the seed's six files in `coordination/`.
 
 mod brief;
 mod check;

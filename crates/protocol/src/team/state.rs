@@ -1,5 +1,5 @@
-//! The state of a run: what each group needs next, and what the run needs when all groups are done. Ids and numbers
-//! only.
+//! The state of a run: what each group needs next, and what the run needs when all groups are done. It contains
+//! ids and numbers only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ pub struct State {
     pub criteria: Vec<PlannedCriterion>,
     /// The criteria whose commands failed the last time.
     pub failing: BTreeSet<u16>,
+    /// What the run needs when all groups are done.
     pub ending: FinalStage,
     /// Final checks that are left before a person is asked.
     pub checks_left: u8,
@@ -33,7 +34,9 @@ pub struct Group {
     /// The groups that must be merged or closed before it starts.
     pub after: BTreeSet<GroupId>,
     pub stage: Stage,
+    /// Whether the group continues, waits for a decision, or is closed.
     pub hold: GroupProgress,
+    /// The turns that are left before a person is asked.
     pub left: TurnsLeft,
     /// Blocking issues of the last review.
     pub blocking: Option<u16>,
@@ -120,17 +123,17 @@ pub enum GroupProgress {
     Skipped,
     /// Closed: replaced by smaller groups.
     Split,
-    /// Closed: a person chose to fail the run. The limit is that of the question.
+    /// Closed: a person, asked for this reason, chose to fail the run.
     Failed(DecisionReason),
 }
 
 impl GroupProgress {
-    /// Returns the hold of a group after a person's choice.
+    /// Returns the progress of a group after a person's choice.
     pub(super) fn after(self, choice: Choice) -> Self {
         match (choice, self) {
             (Choice::Split, _) => Self::Splitting,
             (Choice::Skip, _) => Self::Skipped,
-            (Choice::Fail, Self::Asks(limit)) => Self::Failed(limit),
+            (Choice::Fail, Self::Asks(reason)) => Self::Failed(reason),
             (Choice::Continue | Choice::Accept | Choice::Fail, _) => Self::Open,
         }
     }
@@ -153,7 +156,7 @@ pub enum DecisionReason {
     Qa,
     /// The tech lead has no reviews left.
     Review,
-    /// A review found as many blocking issues as the one before.
+    /// A review found no fewer blocking issues than the one before.
     NoProgress,
     /// The tech lead has no attempts left.
     TechLead,
@@ -211,7 +214,7 @@ impl Group {
         self.hold.is_closed() || self.stage == Stage::Complete
     }
 
-    /// Returns the step that the group needs next, if its turn has come.
+    /// Returns the role that the group needs next; `None` if it is split, closed or merged.
     fn next_role(&self) -> Option<Role> {
         match self.hold {
             GroupProgress::Asks(_) => Some(Role::Decision),
@@ -248,7 +251,7 @@ impl Group {
         }
     }
 
-    /// Returns the limit that a move to this stage would exceed.
+    /// Returns why a person decides before the group moves to this stage; `None` if no limit is exceeded.
     pub(super) fn exceeded_limit(&self, to: Stage, blocking: Option<u16>) -> Option<DecisionReason> {
         let no_progress = matches!((blocking, self.blocking), (Some(now), Some(before)) if now >= before);
         match to {

@@ -1,4 +1,6 @@
 //! The rules of `callboard check`, and the steps with which an imported document continues.
+//!
+//! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use protocol::cycle::{Cycle, Definition, Status, check};
 use protocol::run::{Run, RunStatus, import};

@@ -1,4 +1,6 @@
 //! The JSON of a cycle: the seed's examples and types.
+//!
+//! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,6 @@
 //! The files below `.progress/`: written from reports, and read to rebuild a document that was lost.
+//!
+//! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -299,7 +301,7 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
 }
 
 #[test]
-fn a_decision_beside_an_edited_plan_is_asked() {
+fn a_report_with_a_decision_and_an_edited_plan_asks_for_the_decision() {
     let definition = Definition { merge_mode: MergeMode::Branch, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
     driver.report("ra", json!({ "specification": "FR-001" }));

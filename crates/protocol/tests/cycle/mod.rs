@@ -1,4 +1,6 @@
 //! `cycle`: the format of its files, and whole runs in memory.
+//!
+//! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 mod check;
 mod document;

@@ -1,4 +1,6 @@
 //! Whole cycles: the feedback that the next iteration gets, and the four ways to end.
+//!
+//! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -237,7 +239,7 @@ fn a_decision_blocks_the_phase_that_needs_it() {
 }
 
 #[test]
-fn auto_takes_the_recommended_option_and_says_so() {
+fn decision_mode_auto_takes_the_recommended_option_and_says_so() {
     let definition = Definition { decisions: DecisionMode::Auto, ..Definition::new("Add login") };
     let mut driver = Driver::start(definition);
     let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "Postgres" });

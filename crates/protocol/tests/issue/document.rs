@@ -1,4 +1,6 @@
 //! The format's examples are read, merged and written back; the rules of `check`; imports.
+//!
+//! The template is the example with every field. Where a field takes one of several words, it lists them: `SMALL | LARGE`.
 
 use protocol::Protocol as _;
 use protocol::issue::{Document, EnumOrText, Issue, PipelineStatus, check};

@@ -51,6 +51,7 @@ impl Walk {
     }
 }
 
+/// The verdicts from the first step to the review, each with the step that follows.
 const TO_REVIEW: [(Verdict, &str); 5] = [
     (Verdict::Proceed, "analyst"),
     (Verdict::Analysed, "writer"),
@@ -58,6 +59,7 @@ const TO_REVIEW: [(Verdict, &str); 5] = [
     (Verdict::Changed, "build"),
     (Verdict::BuildPassed, "reviewer"),
 ];
+/// The verdicts from the approval to the end of the run, each with the step that follows.
 const COMMITTED: [(Verdict, &str); 5] = [
     (Verdict::Approved, "committer.commit"),
     (Verdict::Performed, "committer.push"),

@@ -1,5 +1,5 @@
-//! The outputs of phases: both known shapes are accepted, violations are reported with their pointers, and the published schemas
-//! agree with the checks.
+//! The outputs of phases. Two shapes are known: that of the specification, and that of the project from which the protocol
+//! comes. Both are accepted, violations are reported with their pointers, and the published schemas agree with the checks.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn kinds() -> [(&'static str, Verify, Value); 6] {
     ]
 }
 
-/// Valid outputs: the specified shapes and the shipped ones.
+/// Valid outputs in every known shape.
 fn valid(kind: &str) -> Vec<Value> {
     let example: Value = serde_json::from_str(include_str!("../fixtures/peer/cycle.json")).unwrap();
     match kind {
@@ -154,7 +154,7 @@ fn the_published_schemas_are_up_to_date() {
 }
 
 /// The violations of an output, one per line.
-fn shown(phase: Phase, output: &Value) -> String {
+fn violation_lines(phase: Phase, output: &Value) -> String {
     let lines = verify(phase, output).unwrap_err().into_iter().map(|violation| {
         let Violation { rule, pointer, message, repair } = violation;
         format!("{pointer} [{rule}] {message} ({repair})\n")
@@ -164,7 +164,7 @@ fn shown(phase: Phase, output: &Value) -> String {
 
 #[test]
 fn violations_have_a_pointer_and_a_repair() {
-    insta::assert_snapshot!(shown(Phase::Plan, &json!({"phases": [{"steps": "x"}, 7], "risks": 3, "sucess_criteria": "x"})), @"
+    insta::assert_snapshot!(violation_lines(Phase::Plan, &json!({"phases": [{"steps": "x"}, 7], "risks": 3, "sucess_criteria": "x"})), @"
     /phases/0 [output] entry 1 in `phases` of the output of `plan` has no `phase` (add `phase`: a string)
     /phases/0/steps [output] `steps` of entry 1 in `phases` of the output of `plan` is a string where a list is expected (write a list)
     /phases/1 [output] entry 2 in `phases` of the output of `plan` is a number where an object is expected (write an object)
@@ -172,14 +172,14 @@ fn violations_have_a_pointer_and_a_repair() {
     /risks [output] `risks` of the output of `plan` is a number where a string, a list or an object is expected (write a string, a list or an object)
     ");
     insta::assert_snapshot!(
-        shown(Phase::Execute, &json!({"execution_status": "sucess", "outputs": {"files_created": [1]}})), @"
+        violation_lines(Phase::Execute, &json!({"execution_status": "sucess", "outputs": {"files_created": [1]}})), @"
     /execution_status [output] `execution_status` of the output of `execute` is `sucess`, which is not a valid value (did you mean `success`?)
     /outputs/files_created/0 [output] entry 1 in `files_created` of `outputs` of the output of `execute` is a number where a string is expected (write a string)
     ");
-    insta::assert_snapshot!(shown(Phase::Express, &json!({})), @" [output] the output of `express` is empty (write something)");
-    insta::assert_snapshot!(shown(Phase::Review, &json!({"quality_score": 140, "scores": {"clarity": "good"}})), @"
+    insta::assert_snapshot!(violation_lines(Phase::Express, &json!({})), @" [output] the output of `express` is empty (write something)");
+    insta::assert_snapshot!(violation_lines(Phase::Review, &json!({"quality_score": 140, "scores": {"clarity": "good"}})), @"
     /quality_score [output] `quality_score` of the output of `review` is 140, which is not a number from 0 to 100 (0 is the worst, 100 the best)
     /scores/clarity [output] `clarity` of `scores` of the output of `review` is a string where a number from 0 to 100 is expected (write a number from 0 to 100)
     ");
-    insta::assert_snapshot!(shown(Phase::Review, &json!("fine")), @" [output] the output of `review` is a string where an object is expected (write an object)");
+    insta::assert_snapshot!(violation_lines(Phase::Review, &json!("fine")), @" [output] the output of `review` is a string where an object is expected (write an object)");
 }

@@ -76,7 +76,7 @@ fn with(pointer: &str, value: Option<Value>) -> Value {
 }
 
 /// Renders violations as `pointer [rule] message (repair)`, one per line.
-fn shown(document: &Value) -> String {
+fn violation_lines(document: &Value) -> String {
     let lines = check(document)
         .into_iter()
         .map(|found| format!("{} [{}] {} ({})", found.pointer, found.rule, found.message, found.repair));
@@ -85,12 +85,12 @@ fn shown(document: &Value) -> String {
 
 #[track_caller]
 fn assert_violation(pointer: &str, value: impl Into<Option<Value>>, expected: &str) {
-    assert_eq!(shown(&with(pointer, value.into())), expected);
+    assert_eq!(violation_lines(&with(pointer, value.into())), expected);
 }
 
 #[test]
 fn the_document_of_these_tests_violates_no_rule() {
-    assert_eq!(shown(&document()), "");
+    assert_eq!(violation_lines(&document()), "");
     serde_json::from_value::<Document>(document()).unwrap();
 }
 
@@ -115,7 +115,7 @@ fn a_misspelt_field_is_recognised() {
     let mut document = with("/steps/pending/attempts", None);
     document["steps"]["pending"]["atempts"] = 1.into();
     assert_eq!(
-        shown(&document),
+        violation_lines(&document),
         "/steps/pending [missing-field] step `pending` has no `attempts` (rename `atempts` to `attempts`)"
     );
 }
@@ -150,7 +150,7 @@ fn each_field_has_its_type() {
          expected (write `\"/…\"`)",
     );
     assert_eq!(
-        shown(&json!([])),
+        violation_lines(&json!([])),
         " [wrong-type] the document is a list where an object is expected (begin it with `{\"run_id\": …`)"
     );
 }
@@ -331,7 +331,7 @@ fn unknown_fields_are_allowed() {
     let mut document = document();
     document["colour"] = "green".into();
     document["steps"]["pending"]["loop_index"] = 3.into();
-    assert_eq!(shown(&document), "");
+    assert_eq!(violation_lines(&document), "");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The six files keep the schemas of the seed, and messages are received once.
+//! The files of `coordination/` keep the schemas of the seed, and messages are received once. `BAZINGA` is the verdict by which
+//! the project manager (`pm`) says that the request is completed.
 
 use serde_json::{Value, json};
 
@@ -72,7 +73,7 @@ fn four_workers_with_a_hundred_updates_each_lose_none() {
     let mut run = TeamRun::open(Definition { limits, ..definition() });
     run.report("pm.plan", plan(&[("A", "a", &[]), ("B", "b", &[]), ("C", "c", &[]), ("D", "d", &[])]));
     let mut left = BTreeMap::from([("A", 100), ("B", 100), ("C", 100), ("D", 100)]);
-    // In an order that no group can foresee: a linear congruential generator.
+    // The groups report in a pseudo-random order, which a linear congruential generator gives.
     let mut random = 17_u32;
     while !left.is_empty() {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

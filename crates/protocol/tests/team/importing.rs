@@ -1,5 +1,5 @@
-//! The import of `CoordinationFiles`, the files of another system: the seed's examples come back equal, deviations are noted, and
-//! work that is claimed to be complete is verified.
+//! The import of `CoordinationFiles`, in which the original system keeps its state: the seed's examples come back equal,
+//! deviations are noted, and work that is claimed to be complete is verified.
 
 use protocol::team::{CoordinationFiles, Stage};
 
@@ -18,9 +18,9 @@ fn examples() -> BTreeMap<String, String> {
     EXAMPLES.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
-/// Imports a store into a new run. No step has started.
-fn import(store: &CoordinationFiles) -> TeamRun {
-    let document = serde_json::to_value(store).unwrap();
+/// Imports the files into a new run. No step has started.
+fn import(files: &CoordinationFiles) -> TeamRun {
+    let document = serde_json::to_value(files).unwrap();
     let mut run = TeamRun::blank(definition());
     run.append(
         protocol::entry::Input::Opened { definition: "none".to_owned() },
@@ -43,7 +43,7 @@ fn start(run: &mut TeamRun) {
     );
 }
 
-fn store(files: Value) -> CoordinationFiles {
+fn coordination_files(files: Value) -> CoordinationFiles {
     let texts =
         files.as_object().unwrap().iter().map(|(name, file)| (name.clone(), file.to_string())).collect();
     CoordinationFiles::read(&texts).store
@@ -104,7 +104,7 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
     files.get_mut("group_status.json").unwrap()["A"]["last_message"] = "done".into();
     files.get_mut("group_status.json").unwrap()["_comment"] = "by hand".into();
     files.get_mut("orchestrator_state.json").unwrap()["decisions_log"][0]["cost"] = 7.into();
-    let mut run = import(&store(serde_json::to_value(&files).unwrap()));
+    let mut run = import(&coordination_files(serde_json::to_value(&files).unwrap()));
     start(&mut run);
     let pm = run.file("pm_state.json");
     assert_eq!(pm["velocity"]["per_day"], 3);
@@ -123,7 +123,7 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
 /// Regression: the task got the id of another one.
 #[test]
 fn a_task_without_an_id_gets_one_that_is_free() {
-    let mut run = import(&store(json!({ "pm_state.json": {
+    let mut run = import(&coordination_files(json!({ "pm_state.json": {
         "session_id": "v4_1", "original_requirements": "Do it",
         "all_tasks": [{ "id": "T2", "description": "first" }],
         "task_groups": [{ "id": "A", "name": "A", "tasks": ["do it all"] }],
@@ -133,9 +133,9 @@ fn a_task_without_an_id_gets_one_that_is_free() {
     assert_eq!(groups[0]["tasks"], json!(["T3"]));
 }
 
-/// A store with every deviation that was found in real stores.
-fn deviating() -> CoordinationFiles {
-    store(json!({
+/// Files with every deviation that was found in real ones.
+fn deviating_files() -> CoordinationFiles {
+    coordination_files(json!({
         "pm_state.json": {
             "session_id": "bazinga_1", "mode": null, "original_requirements": "Do it", "iteration": 3, "last_update": "soon",
             "all_tasks": ["T1: Make the parser (DONE)", "Write the docs"],
@@ -159,9 +159,9 @@ fn deviating() -> CoordinationFiles {
 }
 
 #[test]
-fn a_deviating_store_is_imported_and_every_deviation_is_noted() {
-    let store = deviating();
-    let survey = store.preview_import();
+fn deviating_files_are_imported_and_every_deviation_is_noted() {
+    let files = deviating_files();
+    let survey = files.preview_import();
     let groups: Vec<String> = survey.groups.iter().map(|(id, what)| format!("{id}: {what}")).collect();
     assert_eq!(
         groups,
@@ -193,7 +193,7 @@ fn a_deviating_store_is_imported_and_every_deviation_is_noted() {
             "the session ids differ: `v4_2` counts, not `bazinga_1`",
         ]
     );
-    let mut run = import(&store);
+    let mut run = import(&files);
     start(&mut run);
     assert_eq!(run.active(), ["A.decision", "C.decision", "D.decision", "feasible-fixes.developer"]);
     let question = run.state.run.machine.question(&StepId::new("D.decision").unwrap()).unwrap();
@@ -241,24 +241,26 @@ fn every_possible_status_leads_to_a_state_that_goes_on() {
         "decision",
     ];
     for (word, next) in words.into_iter().zip(next) {
-        let mut run =
-            import(&store(json!({ "pm_state.json": { "task_groups": [{ "id": "A", "status": word }] } })));
+        let mut run = import(&coordination_files(
+            json!({ "pm_state.json": { "task_groups": [{ "id": "A", "status": word }] } }),
+        ));
         start(&mut run);
         assert_eq!(run.active(), [format!("A.{next}")], "{word}");
     }
-    let blocked =
-        store(json!({ "pm_state.json": { "task_groups": [{ "id": "A", "status": "dev_blocked" }] } }));
+    let blocked = coordination_files(
+        json!({ "pm_state.json": { "task_groups": [{ "id": "A", "status": "dev_blocked" }] } }),
+    );
     assert_eq!(
         import(&blocked).typed().state.groups.values().next().unwrap().stage,
         Stage::Unblock(protocol::team::Blocked::Developer)
     );
 }
 
-/// Only the approval resolves it: the blocked role had already continued when the store was imported.
+/// Only the tech lead's approval resolves such a blocker, because the blocked role had continued before the import.
 #[test]
 fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
     let blocker = json!({ "description": "no database here", "resolved": false });
-    let mut run = import(&store(json!({
+    let mut run = import(&coordination_files(json!({
         "pm_state.json": { "task_groups": [{ "id": "A" }] },
         "group_status.json": { "A": { "status": "dev_working", "blockers": [blocker] } },
     })));
@@ -278,7 +280,7 @@ fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
 }
 
 #[test]
-fn what_is_left_of_a_damaged_store_is_imported() {
+fn what_is_left_of_damaged_files_is_imported() {
     let mut texts = examples();
     let torn = texts["pm_state.json"].split("\"execution_phases\"").next().unwrap().to_owned();
     texts.insert("pm_state.json".to_owned(), torn);

@@ -190,7 +190,7 @@ impl TeamRun {
 fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
     let tasks: Vec<_> =
         groups.iter().map(|(id, ..)| json!({ "id": format!("T{id}"), "description": "do it" })).collect();
-    let shown: Vec<_> = groups
+    let task_groups: Vec<_> = groups
         .iter()
         .map(|(id, file, needs)| {
             json!({
@@ -201,7 +201,7 @@ fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
         .collect();
     json!({
         "verdict": "PLANNING_COMPLETE", "mode": "parallel", "mode_reasoning": "because", "all_tasks": tasks,
-        "task_groups": shown,
+        "task_groups": task_groups,
         "success_criteria": [{ "id": "C1", "text": "it works", "tasks": [format!("T{}", groups[0].0)], "command": "true" }],
     })
 }

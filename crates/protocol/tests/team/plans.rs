@@ -72,19 +72,19 @@ fn a_command_may_quote_what_a_shell_would_read() {
 }
 
 #[test]
-fn a_pattern_overlaps_only_files_with_its_end() {
-    let at_once = |one: &str, other: &str| {
+fn a_pattern_overlaps_only_files_with_its_suffix() {
+    let both_start = |one: &str, other: &str| {
         let mut run = TeamRun::open(definition());
         run.report("pm.plan", plan(&[("A", one, &[]), ("B", other, &[])]));
         run.active().len() == 2
     };
     for (one, other) in [("**/*.rs", "Doc.md"), ("src/*.rs", "docs/*.rs"), ("**/*.rs", "**/*.md")] {
-        assert!(at_once(one, other) && at_once(other, one), "{one} and {other}");
+        assert!(both_start(one, other) && both_start(other, one), "{one} and {other}");
     }
     for (one, other) in
         [("**/*.rs", "src/a.rs"), ("src/", "src/a.rs"), ("src/**", "src/a.rs"), ("src/**", "**/*.rs")]
     {
-        assert!(!at_once(one, other) && !at_once(other, one), "{one} and {other}");
+        assert!(!both_start(one, other) && !both_start(other, one), "{one} and {other}");
     }
 }
 
@@ -97,7 +97,7 @@ fn the_only_group_has_a_branch_like_every_other() {
     assert_eq!(run.document().plan.groups[0].branch_name, "feature/group-main-group-main");
 }
 
-/// A rehearsal reports the example.
+/// A rehearsal reports the example of the report form, so it must be valid.
 #[test]
 fn the_example_of_a_plan_is_accepted_in_every_mode() {
     let modes = [(ModeChoice::Auto, 2), (ModeChoice::Parallel, 2), (ModeChoice::Simple, 1)];

@@ -1,4 +1,5 @@
-//! The transitions of a group, and the end of a run. `docs/protocols/team/group.txt` has every transition of a group.
+//! The transitions of a group, and the end of a run. `docs/protocols/team/group.txt` has every transition of a group. `BAZINGA` is
+//! the verdict by which the project manager (`pm`) says that the request is completed.
 
 use protocol::run::RunStatus;
 use protocol::{Kind as _, KindOf, Outcome, StepId};
@@ -358,6 +359,7 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
     assert_eq!(stalled(&run, 60), Vec::<String>::new(), "a question to a person is in the inbox already");
 }
 
+/// The grid is the table of groups and roles that people see.
 #[test]
 fn the_grid_says_why_a_group_waits() {
     let limits = Limits { groups: std::num::NonZeroU8::new(2).unwrap(), ..Limits::default() };

@@ -1,4 +1,4 @@
-//! Reads the items of a data loop.
+//! Reads the items of a data loop, which runs a step once for each item of a list.
 
 use std::fs;
 

@@ -1,8 +1,8 @@
 //! Answer files: while a step waits, a file may answer it. The engine watches the file and commits the answer.
 //!
-//! A file for a single question is renamed after the question before its answer is committed. So it answers once, and an
-//! engine that is killed in between finds it again. A file that is there before its question is no answer: an agent could
-//! approve its own work with it.
+//! A file that is written for one question gets the turn into its name before its answer is committed. So it answers once,
+//! and an engine that is killed in between finds it again. A file that is there before its question is no answer: an agent
+//! could approve its own work with it. A shared file has the conditions that several questions wait for, and stays.
 
 use std::collections::BTreeMap;
 use std::fs;

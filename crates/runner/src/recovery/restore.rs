@@ -1,4 +1,4 @@
-//! `corrupted_state`: restores a document that is not what was written, and keeps the bad bytes.
+//! Restores a document that is not what was written (error code `corrupted_state`), and keeps the bad bytes.
 //!
 //! If the journal is intact, replaying it gives the document that was committed last, and nothing is lost. Otherwise
 //! the newest valid document of an earlier revision is the candidate; the user must agree, because later changes are

@@ -23,8 +23,8 @@ pub struct Salvaged {
 pub enum SalvageOutcome {
     /// All entries were found, and none is known to be missing.
     Whole { revision: Revision, status: RunStatus },
-    /// The journal is truncated after `revision`, although it went up to `newest`. The `beyond` later entries that
-    /// could be read are only in the backup of the damaged store.
+    /// The journal is truncated after `revision`, although it went up to `newest`. The `later_entries` later
+    /// entries that could be read are only in the backup of the damaged store.
     Truncated { revision: Revision, status: RunStatus, newest: Revision, later_entries: u64, why: String },
     /// Nothing of it is in the new store.
     Unreadable { newest: Revision, why: String },

@@ -48,7 +48,7 @@ impl From<ReloadError> for EditError {
     }
 }
 
-/// `sequence_conflict`: the document has changed since it was read, and the patch does not apply any more.
+/// Error code `sequence_conflict`: the document has changed since it was read, and the patch does not apply any more.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("it was read at sequence {expected}{}, and is at {found} (revision {found_revision}) now: {why}", in_parentheses(*expected_revision))]
 pub struct SequenceConflict {

@@ -18,7 +18,7 @@ pub enum LoadError {
     Entry { run: RunId, revision: Revision, source: BadEntry },
     #[error("run `{run}` is damaged: {what}")]
     Damaged { run: RunId, what: String },
-    /// `corrupted_state`: everything but the document can be read.
+    /// Error code `corrupted_state`: everything but the document can be read.
     #[error("the document of run `{run}` is not what was written at revision {revision}: {what}")]
     Corrupted { run: RunId, revision: Revision, what: String },
     /// The external write is still in the store; nothing is lost.

@@ -23,7 +23,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 /// The view files of a run on this host.
 #[derive(Debug)]
 pub(crate) struct ViewFiles {
-    known: BTreeMap<PathBuf, Known>,
+    known: BTreeMap<PathBuf, KnownContent>,
     /// Marks that no commit has stored yet.
     pending_marks: Vec<WrittenView>,
     /// Where unknown files are moved to.
@@ -36,7 +36,7 @@ pub(crate) struct ViewFiles {
 
 /// The content that an engine last wrote to a view's path.
 #[derive(Debug)]
-struct Known {
+struct KnownContent {
     digest: Digest,
     /// What the file system reported after the write; `None` for a file of an earlier engine.
     signature: Option<Signature>,
@@ -71,16 +71,16 @@ pub(crate) enum Durability {
 
 /// An unknown file that was moved away.
 #[derive(Debug)]
-pub(crate) struct Quarantined {
+pub(crate) struct QuarantinedFile {
     pub(crate) view: PathBuf,
     pub(crate) moved_to: PathBuf,
 }
 
 impl ViewFiles {
     pub(crate) fn new(marks: &[WrittenView], quarantine: PathBuf) -> Self {
-        let known = marks
-            .iter()
-            .map(|mark| (PathBuf::from(&mark.path), Known { digest: mark.digest.clone(), signature: None }));
+        let known = marks.iter().map(|mark| {
+            (PathBuf::from(&mark.path), KnownContent { digest: mark.digest.clone(), signature: None })
+        });
         Self {
             known: known.collect(),
             pending_marks: Vec::new(),
@@ -129,7 +129,7 @@ impl ViewFiles {
 
     /// Recognises the file with that digest as one of the engine's own.
     pub(crate) fn recognise(&mut self, view: &View, digest: Digest) {
-        self.known.insert(PathBuf::from(&view.path), Known { digest, signature: None });
+        self.known.insert(PathBuf::from(&view.path), KnownContent { digest, signature: None });
     }
 
     /// Returns whether the file is unchanged since it was written last.
@@ -162,7 +162,7 @@ impl ViewFiles {
         view: &View,
         revision: Revision,
         durability: Durability,
-    ) -> io::Result<Option<Quarantined>> {
+    ) -> io::Result<Option<QuarantinedFile>> {
         let path = PathBuf::from(&view.path);
         let digest = Digest::of(&view.body);
         let (found, quarantined) = self.inspect(&path, &digest)?;
@@ -170,7 +170,7 @@ impl ViewFiles {
             Some(signature) if durability == Durability::Buffered => signature,
             Some(_) | None => replace(&path, view.body.as_bytes(), durability)?,
         };
-        self.known.insert(path, Known { digest: digest.clone(), signature: Some(signature) });
+        self.known.insert(path, KnownContent { digest: digest.clone(), signature: Some(signature) });
         self.failures = 0;
         let mark = WrittenView { path: view.path.clone(), revision, digest };
         super::merge_marks(&mut self.pending_marks, vec![mark]);
@@ -179,7 +179,11 @@ impl ViewFiles {
 
     /// Inspects the file at the view's path. Returns its signature if it has the wanted content already. Quarantines
     /// an unknown file.
-    fn inspect(&self, path: &Path, wanted: &Digest) -> io::Result<(Option<Signature>, Option<Quarantined>)> {
+    fn inspect(
+        &self,
+        path: &Path,
+        wanted: &Digest,
+    ) -> io::Result<(Option<Signature>, Option<QuarantinedFile>)> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
@@ -201,13 +205,13 @@ impl ViewFiles {
         Ok((None, Some(self.quarantine(path)?)))
     }
 
-    fn quarantine(&self, path: &Path) -> io::Result<Quarantined> {
+    fn quarantine(&self, path: &Path) -> io::Result<QuarantinedFile> {
         create_private_dir(&self.quarantine)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unique = uuid::Uuid::now_v7().simple();
         let moved_to = self.quarantine.join(format!("{unique}-{name}"));
         if fs::rename(path, &moved_to).is_ok() {
-            return Ok(Quarantined { view: path.to_owned(), moved_to });
+            return Ok(QuarantinedFile { view: path.to_owned(), moved_to });
         }
         // The store may be on another file system. Only regular files are copied: reading a pipe might block for
         // ever.
@@ -218,11 +222,11 @@ impl ViewFiles {
                 return Err(error);
             }
             fs::remove_file(path)?;
-            return Ok(Quarantined { view: path.to_owned(), moved_to });
+            return Ok(QuarantinedFile { view: path.to_owned(), moved_to });
         }
         let renamed = path.with_file_name(format!("{unique}-{name}"));
         fs::rename(path, &renamed)?;
-        Ok(Quarantined { view: path.to_owned(), moved_to: renamed })
+        Ok(QuarantinedFile { view: path.to_owned(), moved_to: renamed })
     }
 }
 

@@ -19,13 +19,13 @@ pub struct Repository {
 
 /// A `.git` that does not point to a repository.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenDotGit {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
 /// Searches upwards from `start`, as git does.
-pub(crate) fn find(start: &Path) -> Result<Option<Repository>, Broken> {
+pub(crate) fn find(start: &Path) -> Result<Option<Repository>, BrokenDotGit> {
     for directory in start.ancestors() {
         let dot_git = directory.join(".git");
         if let Some(git_dir) = git_dir(&dot_git)? {
@@ -40,13 +40,13 @@ pub(crate) fn find(start: &Path) -> Result<Option<Repository>, Broken> {
 }
 
 /// Resolves `.git`, which is the git directory itself or a file that points to it (worktrees, submodules).
-fn git_dir(dot_git: &Path) -> Result<Option<PathBuf>, Broken> {
+fn git_dir(dot_git: &Path) -> Result<Option<PathBuf>, BrokenDotGit> {
     let Ok(metadata) = fs::metadata(dot_git) else { return Ok(None) };
     if metadata.is_dir() {
         // Git ignores an empty `.git` directory, too, and searches further up.
         return Ok(is_git_dir(dot_git).then(|| dot_git.to_owned()));
     }
-    let broken = |source| Broken { path: dot_git.to_owned(), source };
+    let broken = |source| BrokenDotGit { path: dot_git.to_owned(), source };
     let text = fs::read_to_string(dot_git).map_err(broken)?;
     let target = text.strip_prefix("gitdir:").map(str::trim).filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| broken(io::Error::other("it has no `gitdir:` line")))?;
@@ -55,14 +55,14 @@ fn git_dir(dot_git: &Path) -> Result<Option<PathBuf>, Broken> {
 }
 
 /// Resolves the common directory, which the git directory of a linked worktree names in its file `commondir`.
-fn common_dir(git_dir: &Path) -> Result<PathBuf, Broken> {
+fn common_dir(git_dir: &Path) -> Result<PathBuf, BrokenDotGit> {
     let pointer = git_dir.join("commondir");
     let result = match fs::read_to_string(&pointer) {
         Ok(text) => git_dir.join(text.trim_end()).canonicalize(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => git_dir.canonicalize(),
         Err(error) => Err(error),
     };
-    result.map_err(|source| Broken { path: pointer, source })
+    result.map_err(|source| BrokenDotGit { path: pointer, source })
 }
 
 fn is_git_dir(directory: &Path) -> bool {

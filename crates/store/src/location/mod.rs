@@ -14,7 +14,7 @@ use crate::os;
 
 pub use git::Repository;
 
-/// A suitable directory for the embedded store. It need not exist yet.
+/// A suitable directory for the embedded store, or the local directory of a shared store. It need not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Location {
     root: PathBuf,
@@ -224,7 +224,7 @@ fn absolute(path: &Path) -> Result<PathBuf, LocateError> {
     std::path::absolute(path).map_err(|source| LocateError::Io { path: path.to_owned(), source })
 }
 
-fn broken_git(git::Broken { path, source }: git::Broken) -> LocateError {
+fn broken_git(git::BrokenDotGit { path, source }: git::BrokenDotGit) -> LocateError {
     LocateError::BrokenGit { path, source }
 }
 

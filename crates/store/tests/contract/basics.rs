@@ -14,7 +14,7 @@ fn bodies(entries: &[store::StoredEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
 }
 
-fn mark(path: &str, revision: u64) -> WrittenView {
+fn written_view(path: &str, revision: u64) -> WrittenView {
     WrittenView { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
 }
 
@@ -25,7 +25,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
         .commit(Commit {
             parts: vec![part("/steps/a", "{\"ü\":1}")],
             outbox: vec![item("start:a#1.1", "{}"), item("another", "[]")],
-            views: vec![mark("run_state.json", 1)],
+            views: vec![written_view("run_state.json", 1)],
             summary: "{\"state\":\"open\"}".to_owned(),
             ..entry_commit(&run, Position::absent(), "opened")
         })
@@ -40,7 +40,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
     assert_eq!(loaded.summary, "{\"state\":\"open\"}");
     assert_eq!(bodies(&loaded.tail), [(1, "opened")]);
     assert_eq!(loaded.outbox, [item("start:a#1.1", "{}"), item("another", "[]")]);
-    assert_eq!(loaded.views, [mark("run_state.json", 1)]);
+    assert_eq!(loaded.views, [written_view("run_state.json", 1)]);
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("/steps/a", "{\"ü\":1}")]);
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: 
         parts: vec![part("document", "lost"), part("other", "lost")],
         outbox: vec![item("lost", "{}")],
         acknowledged: vec!["pending".to_owned()],
-        views: vec![mark("lost", 2)],
+        views: vec![written_view("lost", 2)],
         snapshot: Some("lost".to_owned()),
         summary: "lost".to_owned(),
         ..entry_commit(&run, first, "lost")
@@ -313,7 +313,7 @@ pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: 
             parts: vec![part("document", "{}")],
             outbox: vec![item("id", "{}")],
             acknowledged: vec!["id".to_owned()],
-            views: vec![mark("view", 1)],
+            views: vec![written_view("view", 1)],
             snapshot: Some("{}".to_owned()),
             ..entry_commit(&run, Position::absent(), "")
         };
@@ -342,16 +342,16 @@ pub(crate) async fn blobs_come_back_by_their_digest<B: Backend>(backend: B) {
     assert_eq!(store.blob(&Digest::of("never put")).await.unwrap(), None);
 }
 
-pub(crate) async fn view_marks_come_back<B: Backend>(backend: B) {
+pub(crate) async fn written_views_come_back<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("views"));
-    let early = store.mark_views(&run, vec![mark("a.json", 1)]).await;
+    let early = store.mark_views(&run, vec![written_view("a.json", 1)]).await;
     assert!(matches!(early, Err(WriteError::NoSuchRun { .. })));
-    let views = vec![mark("a.json", 1), mark("b.json", 1)];
+    let views = vec![written_view("a.json", 1), written_view("b.json", 1)];
     store.commit(Commit { views, ..entry_commit(&run, Position::absent(), "") }).await.unwrap();
-    let changed = WrittenView { digest: Digest::of("new content"), ..mark("b.json", 2) };
-    store.mark_views(&run, vec![changed.clone(), mark("c.json", 2)]).await.unwrap();
+    let changed = WrittenView { digest: Digest::of("new content"), ..written_view("b.json", 2) };
+    store.mark_views(&run, vec![changed.clone(), written_view("c.json", 2)]).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
-    assert_eq!(loaded.views, [mark("a.json", 1), changed, mark("c.json", 2)]);
+    assert_eq!(loaded.views, [written_view("a.json", 1), changed, written_view("c.json", 2)]);
     assert_eq!(loaded.position.revision, Revision(1), "marking views is not a commit");
 }
 
@@ -425,7 +425,9 @@ pub(crate) async fn every_client_sees_the_engine<B: Backend>(backend: B) {
     assert_eq!(store.lock_engine(&run).await.unwrap().epoch().0, 2, "reading the holder takes no epoch");
 }
 
-pub(crate) async fn an_engine_waits_for_a_one_shot<B: Backend>(backend: B) {
+pub(crate) async fn an_engine_waits_for_a_command_that_holds_the_lock_for_one_request<B: Backend>(
+    backend: B,
+) {
     let (store, run) = (backend.store(), run("r"));
     let one_shot = store.lock_engine_for(&run, LockPurpose::OneShot).await.unwrap();
     let (another, name) = (backend.store(), run.clone());
@@ -444,7 +446,7 @@ pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backe
     let whole = |run, position, entry| Commit {
         parts: vec![part("document", entry)],
         outbox: vec![item("pending", "{}")],
-        views: vec![mark("run_state.json", 1)],
+        views: vec![written_view("run_state.json", 1)],
         snapshot: Some("state".to_owned()),
         ..entry_commit(run, position, entry)
     };

@@ -89,7 +89,7 @@ async fn an_interrupted_import_leaves_no_run_and_can_be_repeated() {
 #[tokio::test]
 async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
     let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
-    // The first store sets the lease for all.
+    // The first store sets the duration of leases for all.
     let lease = Duration::from_millis(600);
     NatsStore::new(NatsSettings { lease, ..server.settings() }).open().await.unwrap();
     let (store, run) = (Arc::new(connect(&server, &directory).await), run("moved"));

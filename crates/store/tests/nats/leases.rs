@@ -10,7 +10,7 @@ use testkit::nats::{Proxy, Server};
 use crate::contract::roles::RoleProcess;
 use crate::contract::{entry_commit, run};
 
-/// A store with short leases. The first store sets the lease for all.
+/// A store with short leases. The first store sets the duration of leases for all.
 async fn with_short_leases(server: &Server) -> NatsStore {
     let store = NatsStore::new(NatsSettings { lease: Duration::from_millis(600), ..server.settings() });
     store.open().await.unwrap();

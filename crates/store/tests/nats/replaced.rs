@@ -63,7 +63,7 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
     let client = async_nats::connect(server.address()).await.unwrap();
     let account = async_nats::jetstream::new(client).query_account().await.unwrap();
     assert_eq!(account.streams, 0, "no stream was created");
-    // With its own directory it continues.
+    // When the server has its own directory again, the store continues.
     server.kill();
     let _empty = server.restart_in(previous);
     store.commit(entry_commit(&run, first, "2")).await.unwrap();

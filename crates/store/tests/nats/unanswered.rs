@@ -23,7 +23,7 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
     assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-    let lines = proxy.cut();
+    let connections = proxy.cut();
     let resolved = loop {
         match store.resolve_write(&run, id).await {
             Ok(resolved) => break resolved,
@@ -32,7 +32,7 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
         }
     };
     assert_eq!(resolved, None);
-    let answer = deliver(lines).await;
+    let answer = deliver(connections).await;
     assert!(answer.contains("wrong last sequence"), "{answer}");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1"]);
     store.commit(entry_commit(&run, first, "2")).await.unwrap();
@@ -49,10 +49,10 @@ async fn a_write_whose_connection_is_cut_is_retried_and_lands_once() {
     let (writer, name) = (store.clone(), run.clone());
     let writing = tokio::spawn(async move { writer.commit(entry_commit(&name, first, "2")).await });
     proxy.wait_until_delayed().await;
-    let lines = proxy.cut();
+    let connections = proxy.cut();
     let second = writing.await.unwrap().unwrap();
     assert_eq!(second.revision, Revision(2));
-    let answer = deliver(lines).await;
+    let answer = deliver(connections).await;
     assert!(answer.contains("wrong last sequence"), "{answer}");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, second);
@@ -99,7 +99,7 @@ async fn reads_go_to_the_leader_of_a_stream() {
     let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
     for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
         let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
-        // More than are read one by one, and one in a blob.
+        // More entries than the store reads one by one, and the last one is in a blob.
         for n in 1..=9_usize {
             let commit = entry_commit(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
             let (id, document) = (commit.write_id, document.clone());

@@ -72,7 +72,7 @@ async fn assert_quarantined(document: Option<&str>) {
     let hello = put(&server, "callboard.run.a=2Eb", "hello").await;
     let empty = put(&server, "callboard.run.a=2Eb", "").await;
     let no_run = put(&server, "callboard.run.empty", "[]").await;
-    // Neither a load nor a commit of a client that has cached the run continues after it.
+    // Neither a load nor a commit of a client that has cached the run ignores these messages.
     let Err(CommitError::Unavailable(error)) = store.commit(change(&broken, second, "3")).await else {
         panic!()
     };

@@ -272,7 +272,7 @@ async fn the_engine_is_visible_although_a_writer_hangs() {
 }
 
 #[tokio::test]
-async fn an_engine_can_lock_a_run_of_a_database_that_was_restored_alone() {
+async fn an_engine_can_lock_a_run_of_a_database_that_was_restored_without_the_other_files() {
     let test = TestStore::used().await;
     let (root, database) = (test.location.root(), test.location.database());
     let copy = test.directory.path().join("copy");

@@ -58,7 +58,7 @@ async fn a_closed_store_is_read_and_not_changed() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_only_read_since_is_not_changed() {
+async fn a_store_that_was_read_after_its_last_commit_is_not_changed() {
     let test = TestStore::used().await;
     drop(test.open().runs().await.unwrap());
     let index = test.location.root().join("callboard.db-shm");

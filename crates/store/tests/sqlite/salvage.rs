@@ -11,15 +11,15 @@ use store::{Commit, Digest, Location, OutboxItem, Part, Position, Salvage, Sqlit
 use tempfile::TempDir;
 use testkit::harness::entry_commit;
 
-/// The written entries: run number and revision → body.
-type Written = BTreeMap<(i64, u64), String>;
+/// The bodies of entries, by run number and revision.
+type EntryBodies = BTreeMap<(i64, u64), String>;
 
 const PAGE: usize = 4096;
 
 struct UsedStore {
     directory: TempDir,
     location: Location,
-    written: Written,
+    written: EntryBodies,
     blobs: Vec<Vec<u8>>,
 }
 
@@ -28,7 +28,7 @@ async fn used_store(random: &mut Rng) -> UsedStore {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
-    let mut written = Written::new();
+    let mut written = EntryBodies::new();
     let mut positions = [Position::absent(); 12];
     let blobs: Vec<Vec<u8>> = (0..6).map(|n| format!("blob {n} ").repeat(1 + 300 * n).into_bytes()).collect();
     store.put_blobs(blobs.clone()).await.unwrap();
@@ -75,8 +75,8 @@ impl UsedStore {
 }
 
 /// Returns every entry that salvage finds.
-fn salvaged_entries(salvage: &Salvage) -> Written {
-    let mut found = Written::new();
+fn salvaged_entries(salvage: &Salvage) -> EntryBodies {
+    let mut found = EntryBodies::new();
     for run in salvage.runs().unwrap() {
         for revision in 1..=run.newest.0.min(1000) {
             if let Some(entry) = salvage.entry(&run, Revision(revision)).unwrap() {
@@ -88,7 +88,7 @@ fn salvaged_entries(salvage: &Salvage) -> Written {
 }
 
 #[track_caller]
-fn expect_nothing_invented(written: &Written, found: &Written) {
+fn expect_nothing_invented(written: &EntryBodies, found: &EntryBodies) {
     for (key, text) in found {
         assert!(written.get(key) == Some(text), "{key:?} was never written like this");
     }

@@ -68,12 +68,12 @@ impl EnvPolicy {
 
 /// Returns the complete environment for an assignment. Inherited variables need not be UTF-8.
 pub fn environment(
-    pass: &EnvPolicy,
+    policy: &EnvPolicy,
     engine_env: impl IntoIterator<Item = (OsString, OsString)>,
     configured: &[(String, String)],
     assignment: &Assignment,
 ) -> Vec<(OsText, OsText)> {
-    let inherited = engine_env.into_iter().filter(|(name, _)| pass.allows(name));
+    let inherited = engine_env.into_iter().filter(|(name, _)| policy.allows(name));
     let inherited = inherited.map(|(name, value)| (OsText::from(name), OsText::from(value)));
     let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
@@ -187,21 +187,26 @@ mod tests {
     use super::super::assignment::{Dependency, DependencyAnswer, example};
     use super::*;
 
-    fn built(pass: &EnvPolicy, set: &[(&str, &str)], assignment: &Assignment) -> BTreeMap<String, String> {
+    fn built_environment(
+        policy: &EnvPolicy,
+        configured: &[(&str, &str)],
+        assignment: &Assignment,
+    ) -> BTreeMap<String, String> {
         let caller =
             ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "SECRET_KEY", "NAMED", "RUN_ID", "CALLBOARD_ATTEMPT"];
         let caller = caller.map(|name| (OsString::from(name), OsString::from("caller")));
-        let set: Vec<_> = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let configured: Vec<_> = configured.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         let text = |text: OsText| text.as_os_str().to_str().unwrap().to_owned();
-        let built = environment(pass, caller, &set, assignment);
-        built.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+        let all = environment(policy, caller, &configured, assignment);
+        all.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
     #[test]
-    fn the_issue_is_where_a_step_before_has_put_it() {
+    fn the_issue_text_is_an_artifact_of_a_needed_step_or_a_file_of_this_step() {
         let variables = |dependencies: Vec<Dependency>| {
             let assignment = Assignment { dependencies, artifacts_dir: "/a".to_owned(), ..example() };
-            let env = built(&EnvPolicy::AllowList(Vec::new()), &[("ISSUE_NUMBER", "42")], &assignment);
+            let env =
+                built_environment(&EnvPolicy::AllowList(Vec::new()), &[("ISSUE_NUMBER", "42")], &assignment);
             ["PATH", "DIR", "FILENAME"].map(|name| env[&format!("ISSUE_MARKDOWN_{name}")].clone())
         };
         assert_eq!(variables(Vec::new()), ["/a/gh_issue_42.md", "/a", "gh_issue_42.md"]);
@@ -213,8 +218,8 @@ mod tests {
     fn a_variable_that_is_not_utf8_is_inherited_unchanged() {
         let odd = OsString::from_vec(vec![b'x', 0xff]);
         let caller = [("LC_ODD".into(), odd.clone()), (odd.clone(), "value".into())];
-        let passed = |pass: &EnvPolicy| {
-            let all = environment(pass, caller.clone(), &[], &example());
+        let passed = |policy: &EnvPolicy| {
+            let all = environment(policy, caller.clone(), &[], &example());
             caller.clone().map(|(name, value)| all.contains(&(name.into(), value.into())))
         };
         assert_eq!(passed(&EnvPolicy::Everything), [true, true]);
@@ -223,18 +228,18 @@ mod tests {
 
     #[test]
     fn the_allow_list_withholds_secrets_unless_they_are_named() {
-        let env = built(&EnvPolicy::AllowList(vec!["NAMED".to_owned()]), &[], &example());
+        let env = built_environment(&EnvPolicy::AllowList(vec!["NAMED".to_owned()]), &[], &example());
         for name in ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "NAMED"] {
             assert_eq!(env[name], "caller", "{name}");
         }
         assert!(!env.contains_key("SECRET_KEY"));
-        assert_eq!(built(&EnvPolicy::Everything, &[], &example())["SECRET_KEY"], "caller");
+        assert_eq!(built_environment(&EnvPolicy::Everything, &[], &example())["SECRET_KEY"], "caller");
     }
 
     #[test]
     fn our_variables_win_over_configured_ones_and_those_over_inherited_ones() {
         let set = [("NAMED", "set"), ("STEP_ID", "set"), ("OWN", "a b")];
-        let env = built(&EnvPolicy::Everything, &set, &example());
+        let env = built_environment(&EnvPolicy::Everything, &set, &example());
         assert_eq!(
             (env["NAMED"].as_str(), env["OWN"].as_str(), env["STEP_ID"].as_str()),
             ("set", "a b", "code-review")
@@ -253,7 +258,7 @@ mod tests {
             text: Some("ship it".to_owned()),
             path: "/a/sign-off.json".to_owned(),
         }];
-        let env = built(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
+        let env = built_environment(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
         assert_eq!(env["MANUAL_RESULT_PATH"], "/a/sign-off.json");
         assert_eq!(env["DEP_SIGN_OFF_MANUAL_RESULT_PATH"], "/a/sign-off.json");
         assert_eq!(
@@ -271,7 +276,7 @@ mod tests {
             Dependency { step: "plan-it.now".to_owned(), artifacts },
             Dependency { step: "idle".to_owned(), artifacts: Vec::new() },
         ];
-        let env = built(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
+        let env = built_environment(&EnvPolicy::AllowList(Vec::new()), &[], &assignment);
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_0"], "/a/PLAN.md");
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACT_1"], "/a/b.md");
         assert_eq!(env["DEP_PLAN_IT_NOW_ARTIFACTS"], "/a/PLAN.md,/a/b.md");

@@ -130,7 +130,7 @@ impl RehearsalScript {
         }
     }
 
-    /// Returns the script of the step that an item belongs to: `code` for `code.2`.
+    /// Returns the script of the step that an item of a data loop belongs to: `code` for `code.2`.
     fn script_of_item(&self, item: &StepId) -> Option<&Vec<ScriptedAttempt>> {
         let (step, number) = item.as_str().rsplit_once('.')?;
         number.parse::<u32>().ok()?;

@@ -4,7 +4,7 @@
 //! * `launch`: what the shim shall do, and how it is spawned
 //! * `claim`: decides which process may run the attempt
 //! * `exit`: how it ended
-//! * [`report`], `kept`, [`partial`], `transcript`: what the agent reports, where it left it
+//! * [`report`], `report_history`, [`partial`], `transcript`: collect the agent's report from the places where it left it
 //! * [`copies`]: the files that it may edit instead of reporting
 //! * `handle`: waits for events of an attempt and stops it
 

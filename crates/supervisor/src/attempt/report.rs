@@ -1,9 +1,9 @@
 //! Collects an attempt's report from all its sources.
 //!
-//! In descending order of trust: what `callboard report` accepted, the report file in all its versions (see `kept`), the
-//! markers on standard output within the agent's own messages (see `transcript`). [`protocol::report`] merges them and
-//! judges the content. If the sources contradict each other there is no valid report: the attempt fails, and
-//! the files are kept as evidence.
+//! In descending order of trust: what `callboard report` accepted, the report file in all its versions (see
+//! `report_history`), the markers on standard output within the agent's own messages (see `transcript`).
+//! [`protocol::report`] merges them and judges the content. If the sources contradict each other there is no valid
+//! report: the attempt fails, and the files are kept as evidence.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -66,7 +66,7 @@ pub fn collect(dir: &AttemptDir, expected: &ReportIdentity) -> Collected {
     match content::merge(&statements(dir), expected) {
         Ok(Some(merged)) => Collected::Valid(Box::new(merged.report), merged.sources),
         Ok(None) => Collected::Missing,
-        Err(unfit) => Collected::Invalid(unfit.to_string()),
+        Err(invalid) => Collected::Invalid(invalid.to_string()),
     }
 }
 

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_file_and_one_that_was_kept_are_not_kept() {
+    fn a_torn_report_file_and_an_unchanged_one_are_not_kept() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
         record_report_file(&dir).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_its_place_blocks_neither_the_shim_nor_the_engine() {
+    fn a_pipe_in_place_of_the_kept_reports_blocks_neither_the_shim_nor_the_engine() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
         let path = dir.kept_reports();

@@ -90,7 +90,7 @@ impl RunTrees {
         Ok(found.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the commit that an earlier merge with this key has made.
+    /// Returns the commit of an earlier merge. `key` identifies the effect that merged.
     pub fn find_merge(&self, key: &str) -> Result<Option<String>, TreeError> {
         let repo = self.repo_git();
         let integration = self.integration_branch();
@@ -106,8 +106,8 @@ impl RunTrees {
             .next())
     }
 
-    /// Merges the branch of a worktree into the integration branch. The commit gets the key as a trailer. `accept` judges the
-    /// merged tree before the branch moves.
+    /// Merges the branch of a worktree into the integration branch. The commit gets `key`, which identifies the effect,
+    /// as a trailer. `accept` judges the merged tree before the branch moves.
     pub fn merge(
         &self,
         worktree: &Worktree,

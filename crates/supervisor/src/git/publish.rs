@@ -6,7 +6,7 @@ use std::path::Path;
 use protocol::brief::TreeReset;
 
 use super::merge::EFFECT_TRAILER;
-use super::tree_hash::stored_tree;
+use super::tree_hash::store_tree;
 use super::trees::Tree;
 use super::{Git, GitError, RunTrees, TreeError};
 use crate::atomic_file::replace_synced_file;
@@ -53,7 +53,7 @@ impl RunTrees {
             }
         }
         let stat = git.run(["diff", "--stat", "--no-renames", &from])?;
-        Ok(WorkChanges { changed, deleted, stat, tree: stored_tree(git.dir())? })
+        Ok(WorkChanges { changed, deleted, stat, tree: store_tree(git.dir())? })
     }
 
     /// Resets the files of the integration branch's worktree to a tree of [`Self::work_changes`]: what checks and other
@@ -74,7 +74,7 @@ impl RunTrees {
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
-    /// uncommitted. The commit gets the key as a trailer. Returns its id.
+    /// uncommitted. The commit gets `key`, which identifies the effect, as a trailer. Returns its id.
     pub fn commit_work(&self, message: &str, key: &str, tree: Option<&str>) -> Result<String, TreeError> {
         self.ensure_integration()?;
         let lock = self.lock(Tree::Integration)?;

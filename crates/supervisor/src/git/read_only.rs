@@ -7,7 +7,7 @@ use protocol::brief::Worktree;
 use serde::{Deserialize, Serialize};
 
 use super::publish::restore_files;
-use super::tree_hash::stored_tree;
+use super::tree_hash::store_tree;
 use super::{Git, RunTrees, TreeError};
 use crate::atomic_file::replace_synced_file;
 
@@ -87,14 +87,14 @@ impl RunTrees {
         Ok(Some(format!("its step only reads; what it left was removed: {files}{commits}")))
     }
 
-    /// Returns whether the engine commits what attempts leave. Then what a read-only attempt left must be removed
-    /// before.
+    /// Returns whether the engine commits what attempts leave. If so, what a read-only attempt left must be removed
+    /// before that commit.
     pub fn commits(&self) -> bool {
         !self.options.no_commit
     }
 
     fn snapshot(&self, git: &Git, worktree: Option<&Worktree>) -> Result<WorktreeSnapshot, TreeError> {
-        let tree = stored_tree(git.dir())?;
+        let tree = store_tree(git.dir())?;
         if self.options.no_commit {
             return Ok(WorktreeSnapshot { tree, branch: None });
         }

@@ -24,7 +24,7 @@ pub fn tree_hash(dir: &Path) -> Result<String, GitError> {
 }
 
 /// Stores the tree of [`tree_hash`] in the repository, so that it can be committed. Returns its hash.
-pub(super) fn stored_tree(dir: &Path) -> Result<String, GitError> {
+pub(super) fn store_tree(dir: &Path) -> Result<String, GitError> {
     write_tree(dir, Objects::Stored)
 }
 

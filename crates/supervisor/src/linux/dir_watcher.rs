@@ -64,7 +64,7 @@ impl Shared {
         let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
         loop {
             match reader.next() {
-                Ok(event) => concerned(&waiters, &event).for_each(|waiter| waiter.wakeup.notify_one()),
+                Ok(event) => waiters_for(&waiters, &event).for_each(|waiter| waiter.wakeup.notify_one()),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-fn concerned<'a>(
+fn waiters_for<'a>(
     waiters: &'a HashMap<i32, Vec<Waiter>>,
     event: &Event<'_>,
 ) -> impl Iterator<Item = &'a Waiter> {

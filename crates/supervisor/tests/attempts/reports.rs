@@ -22,7 +22,7 @@ fn report_with(field: &str, value: Value) -> String {
     report.to_string()
 }
 
-fn marked(report: &str) -> String {
+fn with_markers(report: &str) -> String {
     format!("thinking\n<<<RUN_REPORT_JSON\n{report}\nRUN_REPORT_JSON>>>\nbye\n")
 }
 
@@ -50,7 +50,7 @@ fn accepted(collected: Collected) -> (Status, Vec<Source>) {
 
 #[test]
 fn every_source_is_found() {
-    let (done, ok) = (report("DONE").to_string(), marked(&report("ok").to_string()));
+    let (done, ok) = (report("DONE").to_string(), with_markers(&report("ok").to_string()));
     assert_eq!(collected(&[]), Collected::Missing);
     assert_eq!(accepted(collected(&[("stdout.log", &ok)])), (Status::Completed, vec![Source::Markers]));
     let two = accepted(collected(&[("stdout.log", &ok), ("report.json", &done)])).1;
@@ -69,13 +69,13 @@ fn sources_that_differ_in_their_status_are_contradictory() {
 #[test]
 fn an_invalid_report_is_not_replaced_by_a_less_trusted_one() {
     let done = report("DONE").to_string();
-    let text = refusal(collected(&[("report.json", "{"), ("stdout.log", &marked(&done))]));
+    let text = refusal(collected(&[("report.json", "{"), ("stdout.log", &with_markers(&done))]));
     assert!(text.starts_with("the report file: it is not JSON"), "{text}");
     refusal(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
     // An invalid less trusted one is ignored: agents print their instructions, and with them our example.
     let example = report_with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
-        accepted(collected(&[("report.json", &done), ("stdout.log", &marked(&example))])).1,
+        accepted(collected(&[("report.json", &done), ("stdout.log", &with_markers(&example))])).1,
         [Source::File]
     );
     let broken = accepted(collected(&[("submitted.json", &done), ("report.json", "{")])).1;
@@ -130,7 +130,7 @@ fn only_a_regular_file_of_bounded_size_is_a_report() {
 #[test]
 fn markers_are_found_at_the_end_of_a_long_output() {
     let mut text = "x".repeat(9 * 1024 * 1024);
-    text.push_str(&marked(&report("FAIL").to_string()));
+    text.push_str(&with_markers(&report("FAIL").to_string()));
     assert_eq!(accepted(collected(&[("stdout.log", &text)])), (Status::Failed, vec![Source::Markers]));
 }
 
@@ -163,7 +163,7 @@ fn markers_and_submissions_are_merged_in_the_order_of_time() {
         let fixture = Fixture::script("");
         let expected = fixture.expected();
         let submit = |failed| submit(&fixture.dir, &expected, gate(failed).as_bytes()).unwrap();
-        let print = |failed| fs::write(fixture.file("stdout.log"), marked(&gate(failed))).unwrap();
+        let print = |failed| fs::write(fixture.file("stdout.log"), with_markers(&gate(failed))).unwrap();
         let failed = || match collect(&fixture.dir, &expected) {
             Collected::Valid(report, _) => report.gate_failure,
             other => panic!("{other:?}"),
@@ -172,7 +172,7 @@ fn markers_and_submissions_are_merged_in_the_order_of_time() {
         submit(second);
         assert_eq!(failed(), second, "printed {first}, then submitted {second}");
         let printed = fixture.text("stdout.log");
-        fs::write(fixture.file("stdout.log"), printed + &marked(&gate(first))).unwrap();
+        fs::write(fixture.file("stdout.log"), printed + &with_markers(&gate(first))).unwrap();
         assert_eq!(failed(), first, "then printed {first}");
     }
 }

@@ -122,7 +122,7 @@ fn run(number: usize) -> anyhow::Result<RunId> {
 fn compare<A: Writer, B: Writer>(
     bench: &Bench,
     store: &str,
-    peer: &str,
+    baseline: &str,
     mut ours: Vec<A>,
     mut theirs: Vec<B>,
 ) -> anyhow::Result<Row> {
@@ -142,7 +142,7 @@ fn compare<A: Writer, B: Writer>(
     let rate = |times| Figure::rate(share * writers, median(times));
     let plural = if writers == 1 { "writer" } else { "writers" };
     let name = format!("commits, {store}, {writers} {plural} on {} runs", sizes.written);
-    Ok(Row::new(name, rate(our_times)).against(peer, rate(their_times)).ratio(ratios[ratios.len() / 2]))
+    Ok(Row::new(name, rate(our_times)).against(baseline, rate(their_times)).ratio(ratios[ratios.len() / 2]))
 }
 
 /// Returns the time until each writer has made this many commits.

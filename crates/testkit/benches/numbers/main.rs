@@ -79,7 +79,7 @@ struct Sizes {
     turns: usize,
     /// Calls of a short command.
     processes: usize,
-    /// For each of the processes that write one document.
+    /// Patches of each process, where several write to one document.
     patches: usize,
     /// Runs in the store when they are listed.
     runs: usize,

@@ -17,6 +17,7 @@ use crate::floor::time_process;
 use crate::repo::{BenchRepo, STAMP};
 use crate::table::{Bar, Row};
 
+/// The id of a cycle, which is what the protocol `peer` calls a run.
 const CYCLE: &str = "peer:spec:bench:cycle:1";
 
 const GET_BAR: f64 = 3.0;
@@ -59,7 +60,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Opens a cycle, as `peer` does.
+/// Opens a cycle, as `callboard peer` does.
 fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
     let definition = harness::new_cycle(CYCLE);
     let run = harness::run_of(&definition);

@@ -11,6 +11,7 @@ use crate::figure::Figure;
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) ours: Figure,
+    /// Not the protocol `peer`: what the value is compared with.
     pub(crate) peer: Option<Peer>,
     /// The ratio to the peer. Not always that of the two values, which are medians of their own.
     pub(crate) ratio: Option<f64>,

@@ -1,4 +1,4 @@
-//! A cycle in its first phase.
+//! A cycle, which is a run of the protocol `peer`, in its first phase: the planner is at work.
 
 use std::num::NonZeroU32;
 use std::path::Path;

@@ -85,7 +85,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
     }
 }
 
-/// A new cycle.
+/// The definition of a new cycle, which is a run of the protocol `peer`.
 pub fn new_cycle(id: &str) -> peer::Definition {
     peer::Definition {
         cycle: id.parse().expect("a cycle's id"),
@@ -101,7 +101,7 @@ pub fn new_cycle(id: &str) -> peer::Definition {
     }
 }
 
-/// The run of a cycle.
+/// The id of the run of a cycle.
 pub fn run_of(definition: &peer::Definition) -> RunId {
     RunId::new(definition.cycle.key()).expect("a key is a name")
 }

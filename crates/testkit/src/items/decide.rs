@@ -121,7 +121,7 @@ pub(super) fn decide(state: &State, event: Event<Step, Verdict>) -> Move<Change,
             let make = items.iter().cloned().map(Step::Make).collect();
             (vec![Change::Planned(items)], Next::Queue(make))
         }
-        Event::Reported { step, verdict } => reported(state, step, &verdict),
+        Event::Reported { step, verdict } => decide_after_report(state, step, &verdict),
         Event::Exhausted { step } => (vec![Change::Failed(step)], Next::Finish(Outcome::Failed)),
         Event::Retried { steps } => {
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
@@ -135,7 +135,7 @@ pub(super) fn decide(state: &State, event: Event<Step, Verdict>) -> Move<Change,
     Move { changes, next }
 }
 
-fn reported(state: &State, step: Step, verdict: &Verdict) -> (Vec<Change>, Next<Step>) {
+fn decide_after_report(state: &State, step: Step, verdict: &Verdict) -> (Vec<Change>, Next<Step>) {
     match (step, verdict) {
         (Step::Make(item), _) => (vec![Change::Made(item.clone())], Next::Queue(vec![Step::Approve(item)])),
         (Step::Approve(item), Verdict::Rejected) => {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::decide::Change as ItemChange;
-use super::step::planned;
+use super::step::parse_plan;
 use super::{Definition, Items};
 
 /// The whole document.
@@ -244,7 +244,7 @@ fn record_transition(
     let item = match transition {
         ItemChange::Planned(_) => {
             let items = evidence.and_then(|evidence| evidence.report.as_ref()?.extra_fields.get("items"));
-            let new = planned(items).unwrap_or_default().into_iter();
+            let new = parse_plan(items).unwrap_or_default().into_iter();
             document.items =
                 new.map(|(id, name)| (id, ItemDocument { name, ..ItemDocument::default() })).collect();
             return document.items.keys().map(ToString::to_string).collect();

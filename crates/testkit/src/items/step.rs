@@ -125,7 +125,7 @@ pub(super) fn parse_report(
     match report.status {
         report::Status::Failed => ParsedReport::Failed(report.logs.last().cloned().unwrap_or_default()),
         report::Status::Completed => match step {
-            Step::Plan => match planned(report.extra_fields.get("items")) {
+            Step::Plan => match parse_plan(report.extra_fields.get("items")) {
                 Ok(items) => {
                     ParsedReport::Verdict(Verdict::Planned(items.into_iter().map(|(id, _)| id).collect()))
                 }
@@ -139,14 +139,14 @@ pub(super) fn parse_report(
                 }
             }
             Step::Record(_) if definition.commands.is_empty() => ParsedReport::Verdict(Verdict::Recorded),
-            Step::Record(_) => recorded(report),
+            Step::Record(_) => parse_command_results(report),
             Step::Approve(_) => ParsedReport::Invalid("only a person approves".to_owned()),
         },
     }
 }
 
-/// Reads the results of the commands.
-fn recorded(report: &Report) -> ParsedReport<Verdict> {
+/// Reads the results of the commands that record an item.
+fn parse_command_results(report: &Report) -> ParsedReport<Verdict> {
     match checks::results(report) {
         Err(why) => ParsedReport::Invalid(why),
         Ok(results) => match results.iter().find(|result| !result.passed()) {
@@ -157,7 +157,7 @@ fn recorded(report: &Report) -> ParsedReport<Verdict> {
 }
 
 /// Returns the ids and names of the items in the report of a plan.
-pub(super) fn planned(items: Option<&Value>) -> Result<Vec<(StepId, String)>, String> {
+pub(super) fn parse_plan(items: Option<&Value>) -> Result<Vec<(StepId, String)>, String> {
     let items = items.and_then(Value::as_array).ok_or("the plan has no field `items`")?;
     let mut seen = BTreeSet::new();
     let mut planned = Vec::new();

@@ -38,7 +38,7 @@ struct State {
     /// How many writes to runs and to buckets the proxy refuses itself.
     refusals: u32,
     bucket_refusals: u32,
-    lines: Vec<Connection>,
+    connections: Vec<Connection>,
 }
 
 /// One connection of a client.
@@ -77,7 +77,7 @@ impl Proxy {
                     tokio::spawn(up),
                     tokio::spawn(downstream(Arc::clone(&answers), to_client, Arc::clone(&shared))),
                 ];
-                lock(&shared).lines.push(Connection { forwarders, requests, answers });
+                lock(&shared).connections.push(Connection { forwarders, requests, answers });
             }
         });
         Self { address, state, delayed }
@@ -111,13 +111,13 @@ impl Proxy {
 
     /// Sends the delayed requests to the server, and stops delaying.
     pub async fn forward_delayed(&self) {
-        let lines: Vec<_> = {
+        let connections: Vec<_> = {
             let mut state = self.state();
             (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
-            state.lines.iter().map(|line| Arc::clone(&line.requests)).collect()
+            state.connections.iter().map(|connection| Arc::clone(&connection.requests)).collect()
         };
-        for line in lines {
-            let (server, bytes) = &mut *line.lock().await;
+        for connection in connections {
+            let (server, bytes) = &mut *connection.lock().await;
             // The client may have closed the connection meanwhile.
             let _ = server.write_all(bytes).await;
             bytes.clear();
@@ -155,9 +155,10 @@ impl Proxy {
         loop {
             // Created before the check, so that a notification in between is not lost.
             let delayed = self.delayed.notified();
-            let lines: Vec<_> = self.state().lines.iter().map(|line| Arc::clone(&line.requests)).collect();
-            for line in lines {
-                if !line.lock().await.1.is_empty() {
+            let connections: Vec<_> =
+                self.state().connections.iter().map(|connection| Arc::clone(&connection.requests)).collect();
+            for connection in connections {
+                if !connection.lock().await.1.is_empty() {
                     return;
                 }
             }
@@ -171,9 +172,9 @@ impl Proxy {
         (state.delays, state.delays_from_bucket_write, state.delays_from) = (false, false, None);
         (state.drops_after_bucket_write, state.drops_after_run_write, state.drops_answers) =
             (false, false, false);
-        let lines = std::mem::take(&mut state.lines);
-        lines.iter().flat_map(|line| &line.forwarders).for_each(JoinHandle::abort);
-        lines
+        let connections = std::mem::take(&mut state.connections);
+        connections.iter().flat_map(|connection| &connection.forwarders).for_each(JoinHandle::abort);
+        connections
     }
 }
 
@@ -188,7 +189,7 @@ async fn upstream(
     // Large enough for everything that a client sends at once, so that a write is read as a whole.
     let mut data = Vec::with_capacity(1 << 20);
     while let Ok(1..) = client.read_buf(&mut data).await {
-        while let Some((write, is_run)) = refused(&data, &state) {
+        while let Some((write, is_run)) = next_refused_write(&data, &state) {
             if data.len() < write.end {
                 // The rest of the write is on its way.
                 client.read_buf(&mut data).await.expect("a client says all of a write");
@@ -239,7 +240,7 @@ fn contains(data: &[u8], part: &[u8]) -> bool {
 }
 
 /// Returns the next write to refuse, and whether it is to a run.
-fn refused(data: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
+fn next_refused_write(data: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
     let state = lock(state);
     let of = |times: u32, prefix| if times > 0 { find_write(data, prefix) } else { None };
     let run = of(state.refusals, TO_RUN).map(|write| (write, true));
@@ -289,8 +290,8 @@ async fn downstream(
 }
 
 /// Sends the delayed requests of cut connections to the server. Returns its answer to the write among them.
-pub async fn deliver(lines: Vec<Connection>) -> String {
-    for Connection { requests, answers: from_server, .. } in lines {
+pub async fn deliver(connections: Vec<Connection>) -> String {
+    for Connection { requests, answers: from_server, .. } in connections {
         let (server, bytes) = &mut *requests.lock().await;
         let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
         let Some(Write { inbox, .. }) = write else { continue };

@@ -71,6 +71,7 @@ impl Disk {
         freed.expect("the disk was filled");
     }
 
+    /// The file that takes up the space.
     fn ballast(&self) -> PathBuf {
         self.root.join("ballast")
     }

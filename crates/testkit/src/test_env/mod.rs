@@ -46,15 +46,15 @@ impl TestEnv {
 
     /// Creates a test environment whose repository directory has this name.
     pub fn named(program: impl AsRef<Path>, name: &str) -> Self {
-        Self::backed(program, name, Backend::chosen())
+        Self::with_backend(program, name, Backend::chosen())
     }
 
     /// Creates a test environment on this server, whatever store the tests run on.
     pub fn on(server: Server, program: impl AsRef<Path>) -> Self {
-        Self::backed(program, "repo", server.into())
+        Self::with_backend(program, "repo", server.into())
     }
 
-    fn backed(program: impl AsRef<Path>, name: &str, backend: Backend) -> Self {
+    fn with_backend(program: impl AsRef<Path>, name: &str, backend: Backend) -> Self {
         let directory =
             tempfile::Builder::new().prefix("callboard-").tempdir().expect("a temporary directory");
         // The output contains canonical paths.
@@ -72,6 +72,7 @@ impl TestEnv {
         }
         test_env.write_program(test_env.agent_path(), AGENT);
         symlink(&test_env.program, test_env.shared_dir().join("callboard")).expect("a link can be made");
+        // An agent that shall hang reads from this pipe, to which no process writes.
         mkfifo(&test_env.shared_dir().join("never"));
         test_env.git(&["init", "--quiet", "--initial-branch=main"]);
         test_env.write("task.md", "Do what the step says.\n");
@@ -217,7 +218,7 @@ impl TestEnv {
         fs::write(self.shared_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
     }
 
-    /// Creates a gate for the behaviour `wait NAME`.
+    /// Creates a barrier at which scripted agents with the behaviour `wait NAME` wait.
     pub fn barrier(&self, name: &str) -> AgentBarrier {
         let path = self.shared_dir().join(name);
         mkfifo(&path);

@@ -11,7 +11,8 @@ use super::journal::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::TestEnv;
 
-/// The agents. `vas` finds a failing test in the first iteration.
+/// The agents of the steps `ra` (requirements), `ep` (exploration), `vas` (validation), `cd` (coding) and of single tasks.
+/// `vas` finds a failing test in the first iteration.
 const AGENTS: [&str; 5] = [
     r#"ra * do sleep 0.02; more=', "specification": "FR-00'$STEP_ITERATION'"'; hand_in COMPLETED ok"#,
     r#"ep * do sleep 0.02; more=', "tasks": [{"id": "A'$STEP_ITERATION'", "description": "a", "files": ["a"]}, {"id": "B'$STEP_ITERATION'", "description": "b", "files": ["b"]}]'; hand_in COMPLETED ok"#,

@@ -11,7 +11,7 @@ use super::journal::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::{Running, TestEnv};
 
-/// The agents of the pipeline. The first change is red.
+/// The agents of the pipeline. The check fails after the first change.
 const PLAN: [&str; 5] = [
     r#"triage * do more=', "triage": {"should_proceed": true}'; hand_in COMPLETED triaged"#,
     r#"analyst * do more=', "analysis": {"issue_type": "BUG_FIX", "brief": "b", "test_requirement": {"required": false}}'; sleep 0.02; hand_in COMPLETED analysed"#,
@@ -42,7 +42,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     tally.resumes += trial.resumes;
 }
 
-/// Makes a remote, a check and the file of an issue. Returns the directory of the issue.
+/// Makes a remote, a check and the file of an issue. Returns the directory of that file, to which comments and pull
+/// requests are written as well.
 fn set_up(test_env: &TestEnv) -> PathBuf {
     test_env.write("callboard.toml", "[checks]\ntest = ['grep', '-q', 'on', 'light']\n");
     test_env.git(&["add", "--all"]);

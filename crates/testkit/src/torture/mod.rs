@@ -27,14 +27,21 @@ pub use tally::Tally;
 /// Limits the kills of one trial.
 const KILLS_PER_TRIAL: u32 = 12;
 
-/// One trial in this many is of peer cycles, one of the protocol `items`, one of steps in worktrees that are merged, one of
-/// steps with phases, one of `issue`, one of development cycles, and one of teams.
+// One trial in this many is of the named kind.
+
+/// Cycles of the protocol `peer`.
 const CYCLES: u64 = 3;
+/// Runs of the protocol `items`.
 const ITEMS: u64 = 5;
+/// Workflows with steps in worktrees, which are merged.
 const FEATURES: u64 = 4;
+/// Workflows with data loops, checks, conditions and approvals.
 const PHASES: u64 = 8;
+/// Runs of the protocol `issue`.
 const ISSUES: u64 = 7;
+/// Development cycles: runs of the protocol `cycle`.
 const DEVELOPMENT: u64 = 4;
+/// Runs of the protocol `team`.
 const TEAMS: u64 = 6;
 
 /// A torture to run.

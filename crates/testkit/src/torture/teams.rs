@@ -1,4 +1,5 @@
-//! A run of `team`, tortured until its three groups are merged: one overlaps another, one fails QA once, one is blocked once.
+//! A run of `team`, tortured until its three groups are merged: one changes a file of another, one fails QA
+//! once, one is blocked once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use super::journal::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::TestEnv;
 
-/// The agents, by attempt.
+/// The agents, by attempt. With the verdict `BAZINGA` the project manager ends the run.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\", \"blocker\": \"b\"$2"; hand_in COMPLETED "$1"; }
 sleep 0.02

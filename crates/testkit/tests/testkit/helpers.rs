@@ -38,7 +38,7 @@ fn a_reserved_port_is_not_reserved_twice() {
 }
 
 #[test]
-fn only_what_differs_is_replaced() {
+fn redact_replaces_only_what_differs_between_runs() {
     let text = "3 of 4 steps, 0.1 s; 12 s, 2 min 05 s at 2026-01-02T03:04:05.123456Z by engine 412, a1.1 s2";
     let redacted = "3 of 4 steps, [TIME]; [TIME], [TIME] at [WHEN] by engine [PID], a1.1 s2";
     assert_eq!(redact(text), redacted);

@@ -85,7 +85,7 @@ fn a_server_on_path_is_used_if_it_is_new_enough() {
     }
 }
 
-/// Such a server once ended the script without a message.
+/// The script must go on: a server that fails must not end it without a message.
 #[test]
 fn a_server_on_path_without_a_version_is_ignored() {
     let project = Project::new();

@@ -154,9 +154,9 @@ enum ValidContent {
 }
 
 /// The content, if there are no errors, and all findings.
-type ViolationCollector = (Option<ValidContent>, Vec<Finding>);
+type ContentAndFindings = (Option<ValidContent>, Vec<Finding>);
 
-fn check_workflow(repo: &Path, file: &Path, source: &str) -> ViolationCollector {
+fn check_workflow(repo: &Path, file: &Path, source: &str) -> ContentAndFindings {
     let workflow::Read { workflow, problems, warnings } =
         workflow::read(repo, file, source, &KnownChecks::of(repo));
     let errors = problems.into_iter().map(|problem| Finding::from_problem(Severity::Error, problem));
@@ -173,7 +173,7 @@ struct RuleCheck {
     content: Option<ValidContent>,
 }
 
-fn check_json(source: &str, rules: impl FnOnce(Value) -> RuleCheck) -> ViolationCollector {
+fn check_json(source: &str, rules: impl FnOnce(Value) -> RuleCheck) -> ContentAndFindings {
     let value: Value = match serde_json::from_str(source) {
         Ok(value) => value,
         Err(error) => return (None, vec![broken_json(source, &error)]),

@@ -48,7 +48,7 @@ fn run() -> Graph {
 }
 
 /// A workflow whose steps have conditions, data loops, checks and an approval.
-fn with_outlines() -> Graph {
+fn with_details() -> Graph {
     let source = "\
 name: trial
 steps:
@@ -62,7 +62,7 @@ steps:
 
 #[test]
 fn every_format_shows_conditions_data_loops_checks_and_people() {
-    let graph = with_outlines();
+    let graph = with_details();
     assert_snapshot!(listed(&graph), @"
     trial  4 steps
     - plan    coder
@@ -202,7 +202,7 @@ fn an_svg_is_well_formed_whatever_the_names() {
     expect_well_formed(&svg::render(&run()));
 }
 
-/// Every element is closed, in order; and no `<` or `&` stands for itself.
+/// Asserts that every element is closed, in order, and that every `<` and `&` in a text is escaped.
 #[track_caller]
 fn expect_well_formed(svg: &str) {
     let mut open = Vec::new();

@@ -1,4 +1,5 @@
-//! A bucket in use: reads its keys, and deletes old ones once their cycles are imported.
+//! The NATS key-value bucket with the documents of `peer` cycles: reads its keys, and deletes those of older formats once
+//! their cycles are imported.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ pub(super) struct Bucket {
     name: String,
     bucket: KvBucket,
     entries: Vec<KvEntry>,
-    /// The entries with their blobs resolved.
+    /// The same entries, with each blob in place of the reference to it.
     resolved: Vec<KvEntry>,
 }
 

@@ -73,7 +73,7 @@ pub(crate) async fn import(
         profile,
         env: Vec::new(),
         worktrees: None,
-        // Those of a cycle are in its definition.
+        // The checks of a cycle are in its definition.
         checks: Vec::new(),
         roles: agent_flags.map(AgentFlags::roles).unwrap_or_default(),
     };

@@ -1,5 +1,6 @@
-//! Reads a dump: keys and values from a directory, from JSON lines, or from a bucket. An unreadable item is reported with
-//! its position, and the rest is read.
+//! Reads a dump of the key-value store in which `peer` cycles of older formats were kept: keys and values from a
+//! directory, from JSON lines, or from the NATS bucket itself. An unreadable item is reported with its position, and the
+//! rest is read.
 
 use std::fs;
 use std::io::Read as _;
@@ -14,7 +15,7 @@ use store::KvEntry;
 
 use crate::failure::Failure;
 
-/// The field of a bucket's entry that holds the engine's own part.
+/// The field that the engine adds to the document in a bucket's entry, for itself. It is not part of the cycle.
 const ENGINE_FIELD: &str = "callboard";
 
 /// The keys of a dump, and the items that cannot be read.

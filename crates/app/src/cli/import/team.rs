@@ -1,4 +1,7 @@
 //! Imports `coordination/`, which another program has written.
+//!
+//! A *store of a team* is such a directory: `pm_state.json` and the other files in which a team keeps its state. It is not
+//! the store of Callboard, which [`AnyStore`] is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +24,14 @@ use crate::present::run_status;
 use crate::workspace::worktrees::{self, WorktreeRequest};
 use crate::workspace::{self, Workspace, definition, prompts, view_paths};
 
-/// The usual name of a store's directory.
+/// The usual name of the directory of a team's store.
 const DIRECTORY: &str = "coordination";
 
-/// The member under which [`Import::with_branches`] adds what git has on the branches.
+/// The key of the document under which [`Import::with_branches`] adds what git has on the branches.
 const BRANCHES: &str = "branches";
 
-/// Returns the directory of the store that a path names: the directory itself, one below it, or that of one of its files.
-/// `None` if the path names another file. Fails if a directory contains no store, or several.
+/// Returns the directory of the team's store that a path names: the directory itself, one below it, or that of one of its
+/// files. `None` if the path names another file. Fails if a directory contains no such store, or several.
 pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
     if !path.is_dir() {
         let is_file = |name: &&str| path.ends_with(name);
@@ -37,11 +40,11 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
             .and_then(|name| path.ancestors().nth(Path::new(name).components().count()))
             .map(or_current_dir));
     }
-    if is_store(path) {
+    if is_team_store(path) {
         return Ok(Some(path.to_owned()));
     }
     let mut found = Vec::new();
-    stores_below(path, 0, &mut found);
+    team_stores_below(path, 0, &mut found);
     found.sort();
     match found.as_slice() {
         [] => {
@@ -62,21 +65,21 @@ fn or_current_dir(path: &Path) -> PathBuf {
     if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
 }
 
-fn is_store(directory: &Path) -> bool {
+fn is_team_store(directory: &Path) -> bool {
     CoordinationFiles::names().any(|name| directory.join(name).is_file())
 }
 
-/// Collects the stores below a directory. Hidden directories and links are left out.
-fn stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+/// Collects the stores of teams below a directory. Hidden directories and links are left out.
+fn team_stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     const MAX_DEPTH: usize = 6;
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
-        if name == DIRECTORY && is_store(&path) {
+        if name == DIRECTORY && is_team_store(&path) {
             found.push(path);
         } else if depth < MAX_DEPTH && !name.starts_with('.') && name != "node_modules" && name != "target" {
-            stores_below(&path, depth + 1, found);
+            team_stores_below(&path, depth + 1, found);
         }
     }
 }
@@ -87,7 +90,7 @@ struct Import<'a> {
     directory: &'a Path,
     run: RunId,
     document: Value,
-    survey: ImportPreview,
+    preview: ImportPreview,
     notes: Vec<String>,
     lost: Vec<String>,
 }
@@ -100,7 +103,7 @@ enum ImportOutcome {
     Exists,
 }
 
-/// Imports the store as a run, which `resume` continues. Exits with 1 if something is lost.
+/// Imports the team's store as a run, which `resume` continues. Exits with 1 if something is lost.
 pub(super) fn run(
     workspace: &Workspace,
     directory: &Path,
@@ -108,11 +111,11 @@ pub(super) fn run(
     dry_run: bool,
     as_json: bool,
 ) -> Result<Exit, Failure> {
-    let Salvaged { store, notes, lost } = read(directory)?;
-    let survey = store.preview_import();
-    let document = serde_json::to_value(&store).expect("BUG: a store is plain data");
-    let run = name.map_or_else(|| run_name(&survey, &document), Ok)?;
-    let import = Import { workspace, directory, run, document, survey, notes, lost };
+    let Salvaged { store: files, notes, lost } = read(directory)?;
+    let preview = files.preview_import();
+    let document = serde_json::to_value(&files).expect("BUG: a store is plain data");
+    let run = name.map_or_else(|| run_name(&preview, &document), Ok)?;
+    let import = Import { workspace, directory, run, document, preview, notes, lost };
     let outcome = block_on(import.perform(dry_run))?;
     import.print(&outcome, as_json);
     Ok(if import.lost.is_empty() { Exit::Success } else { Exit::Failed })
@@ -142,9 +145,9 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
     Ok(salvaged)
 }
 
-/// Returns the name of the run: the session of the store, or a digest of its content.
-fn run_name(survey: &ImportPreview, document: &Value) -> Result<RunId, Failure> {
-    let session = survey.session_id.as_deref();
+/// Returns the name of the run: the session of the team's store, or a digest of its content.
+fn run_name(preview: &ImportPreview, document: &Value) -> Result<RunId, Failure> {
+    let session = preview.session_id.as_deref();
     // It must also be a valid step id, because run and step together name a report file.
     if let Some(run) = session.and_then(|id| StepId::new(id).and_then(RunId::new).ok()) {
         return Ok(run);
@@ -169,7 +172,7 @@ impl Import<'_> {
             let is_same = match input {
                 Some(Input::Recovered { source: RecoverySource::View { mut document, .. } }) => {
                     // The branches may have moved since.
-                    document.as_object_mut().map(|store| store.remove(BRANCHES));
+                    document.as_object_mut().map(|fields| fields.remove(BRANCHES));
                     document == self.document
                 }
                 _ => false,
@@ -208,13 +211,13 @@ impl Import<'_> {
         Ok(ImportOutcome::Imported(status))
     }
 
-    /// Returns the store with what git has on the branches of its groups. A branch without commits is left out: its work
-    /// may have been merged already.
+    /// Returns the document with what git has on the branches of its groups. A branch without commits is left out: its
+    /// work may have been merged already.
     fn with_branches(&self, spec: &RunSpec) -> Result<Value, Failure> {
         let mut document = self.document.clone();
         let Some(trees) = spec.options.trees() else { return Ok(document) };
         let mut branches = serde_json::Map::new();
-        for branch in &self.survey.branches {
+        for branch in &self.preview.branches {
             let changes = trees.changes_of(branch).map_err(|error| {
                 Failure::from_error(Exit::Failed, &error)
                     .while_doing(format_args!("cannot read the branch `{branch}`"))
@@ -231,7 +234,7 @@ impl Import<'_> {
 
     /// Returns the run in the store of Callboard with this session: it wrote these files, or was imported from them.
     async fn run_with_session(&self, store: &AnyStore) -> Result<Option<RunId>, Failure> {
-        let Some(session) = &self.survey.session_id else { return Ok(None) };
+        let Some(session) = &self.preview.session_id else { return Ok(None) };
         let (workspace, repo_dir) = (self.workspace, self.workspace.repo_dir()?);
         for row in store.runs().await? {
             let is_of_this_repo =
@@ -270,7 +273,7 @@ impl Import<'_> {
         let workspace = self.workspace;
         let lost =
             || "The original request is lost; the tasks of the plan are what is known of it.".to_owned();
-        let request = self.survey.request.clone().unwrap_or_else(lost);
+        let request = self.preview.request.clone().unwrap_or_else(lost);
         let definition = Definition {
             request: request.clone(),
             mode: ModeChoice::Auto,
@@ -316,8 +319,8 @@ impl Import<'_> {
     }
 
     fn print(&self, outcome: &ImportOutcome, as_json: bool) {
-        let Self { run, directory, survey, lost, .. } = self;
-        let notes: Vec<_> = self.notes.iter().chain(&survey.notes).collect();
+        let Self { run, directory, preview, lost, .. } = self;
+        let notes: Vec<_> = self.notes.iter().chain(&preview.notes).collect();
         let (result, status) = match outcome {
             ImportOutcome::DryRun(status) => ("new", Some(*status)),
             ImportOutcome::Imported(status) => ("imported", Some(*status)),
@@ -325,7 +328,7 @@ impl Import<'_> {
         };
         if as_json {
             let groups: Vec<_> =
-                survey.groups.iter().map(|(id, what)| json!({ "id": id, "next": what })).collect();
+                preview.groups.iter().map(|(id, what)| json!({ "id": id, "next": what })).collect();
             output::json_pretty(&json!({
                 "run": run, "result": result, "status": status.map(run_status::name), "groups": groups,
                 "notes": notes, "lost": lost,
@@ -341,7 +344,7 @@ impl Import<'_> {
             lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));
             return;
         }
-        for (id, what) in &survey.groups {
+        for (id, what) in &preview.groups {
             output::message(format_args!("  group {id}: {what}"));
         }
         notes.iter().for_each(output::note);

@@ -86,7 +86,7 @@ pub(super) async fn add_runs_of_copy(
     let salvage = Salvage::read(file, &scratch.path().join("salvage.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
     let existing: Vec<_> = store.runs().await?.into_iter().map(|row| row.run).collect();
-    // First into a database that is thrown away, so that the report is complete before the store changes.
+    // The runs are first written to a database that is thrown away: the report is complete before the store changes.
     let mut replacement = ReplacementDatabase::create_at(&scratch.path().join("replacement.db"))
         .map_err(|error| failed(&error))?;
     let salvaged = salvage_all(workspace, &salvage, &mut replacement, &[])?;
@@ -127,7 +127,7 @@ fn salvage_all(
         let result = runner::salvage(kind, salvage, &found, target, except, &by, now);
         salvaged.extend(result.map_err(|error| failed(&error))?);
     }
-    // Runs that are listed and have no entries.
+    // Add the runs that the damaged store lists without any entry.
     let lost = runner::lost_runs(salvage, &salvaged).map_err(|error| failed(&error))?;
     salvaged.extend(lost.into_iter().filter(|lost| !lost.run.as_ref().is_ok_and(|run| except.contains(run))));
     Ok(salvaged)

@@ -65,6 +65,7 @@ pub(super) struct RunRecovery {
     why: Option<String>,
 }
 
+/// The result for a whole run, without details. Each result below starts from it.
 const WHOLE: RunRecovery = RunRecovery {
     run: None,
     number: None,

@@ -1,5 +1,5 @@
-//! Messages that other programs have published on the subjects of runs. A run cannot continue behind one, so they are
-//! moved to the object store.
+//! Messages that other programs have published on the subjects of runs. A run cannot continue after such a
+//! message, so they are moved to the object store.
 
 use store::NatsStore;
 

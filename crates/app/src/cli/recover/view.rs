@@ -66,7 +66,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     };
     let definition = definition::read(workspace, workflow, limits)?;
     let worktrees = definition.workflow().has_worktrees();
-    // Its branch has the work of the steps that are done.
+    // The branch of the lost run has the work of the steps that are done.
     let wanted = WorktreeRequest { continue_branch: true, ..WorktreeRequest::default() };
     let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;

@@ -12,10 +12,10 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
         Ok(config) => config,
         Err(errors) => return errors.0.iter().map(config_error).collect(),
     };
-    let missing = config.adapters.iter();
-    let missing = missing.filter_map(|(name, adapter)| adapter_problem(context, name, &adapter.value));
-    let missing: Vec<_> = missing.chain(role_problems(config)).collect();
-    if missing.is_empty() { vec![Finding::ok(CHECK, summary(config))] } else { missing }
+    let adapters = config.adapters.iter();
+    let problems = adapters.filter_map(|(name, adapter)| adapter_problem(context, name, &adapter.value));
+    let problems: Vec<_> = problems.chain(role_problems(config)).collect();
+    if problems.is_empty() { vec![Finding::ok(CHECK, summary(config))] } else { problems }
 }
 
 fn config_error(error: &ConfigError) -> Finding {

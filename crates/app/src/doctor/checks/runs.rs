@@ -1,4 +1,5 @@
-//! Unfinished runs: whether they have an engine, whether their attempts are alive, whether the clock is ahead of them.
+//! Unfinished runs: whether they have an engine, whether their attempts are alive. Also: whether the clock is behind
+//! the last entry of a run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

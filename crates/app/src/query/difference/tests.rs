@@ -1,3 +1,5 @@
+//! Patches between JSON values. A standard library applies each one and must get the new value.
+
 use serde_json::json;
 
 use super::*;

@@ -229,7 +229,7 @@ fn values_of_the_wrong_kind_are_refused() {
 }
 
 #[test]
-fn an_attempt_that_cannot_be_an_argument_is_refused() {
+fn an_attempt_that_is_too_long_for_a_command_line_argument_is_refused() {
     let script = format!("steps:\n  code:\n    - ok: {{write: {{x: {}}}}}\n", "x".repeat(200_000));
     let shown = problem(&script);
     assert!(shown.starts_with("3:7 too-large: this attempt has 200"), "{shown}");

@@ -88,7 +88,7 @@ fn with_failing_first_turn(shell_before: &str) -> TestEnv {
 }
 
 #[test]
-fn a_red_check_of_the_merged_tree_goes_back_with_the_evidence() {
+fn a_red_check_of_the_merged_tree_sends_the_step_back_with_the_evidence() {
     let test_env = with_failing_first_turn("");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -32,10 +32,10 @@ fn script_file(test_env: &TestEnv) -> PathBuf {
     test_env.shared_dir().join("script.yaml")
 }
 
-/// Runs the workflow and expects this exit code.
+/// Runs the workflow with the flag `--rehearse` or `--rehearse=FILE`, and expects this exit code.
 #[track_caller]
-fn rehearse(test_env: &TestEnv, rehearse: &str, code: i32) {
-    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", rehearse]).run();
+fn rehearse(test_env: &TestEnv, flag: &str, code: i32) {
+    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", flag]).run();
     assert_eq!(session.code, code, "{}", output_of(&session));
 }
 

@@ -1,4 +1,4 @@
-//! A store that is removed under a live engine.
+//! A store that is removed under a live engine, which then saves an emergency copy of the database elsewhere.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,7 @@
-//! Development cycles with the real binary and real agent processes.
+//! Development cycles (`callboard cycle`) with the real binary and real agent processes.
+//!
+//! The steps are named after the roles: `ra` (requirements analyst), `ep` (exploration planner), `cd` (code developer)
+//! and `vas` (validation archivist).
 
 use std::time::Duration;
 
@@ -7,6 +10,7 @@ use testkit::{Running, TestEnv};
 
 use crate::sessions::test_env;
 
+/// The id of the cycle, which is the name of its run, too.
 const ID: &str = "cycle-v1-20260122T100000-abc123";
 
 /// Reads the master file of the cycle, which has its whole state.

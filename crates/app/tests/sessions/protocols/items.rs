@@ -158,7 +158,7 @@ fn a_question_survives_the_engine_that_asked_it() {
 }
 
 #[test]
-fn a_request_of_its_own_reopens_a_finished_run_or_is_refused() {
+fn a_request_of_the_protocol_reopens_a_finished_run_or_is_refused() {
     let test_env = open_with_agents(&[PLAN_ONE_ITEM]);
     let unknown = reopen(&test_env, "chair").unwrap_err();
     assert_eq!(unknown.to_string(), "it was refused: there is no item `chair`");

@@ -60,7 +60,7 @@ fn start_planner(test_env: &TestEnv) -> (Running<'_>, AgentBarrier) {
     (engine, gate)
 }
 
-/// A script of the planner: it says that it is running, and waits until the gate is open.
+/// A script of the planner: it says that it is running, and waits until the pipe `hold` is opened.
 const WAIT_AT_GATE: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
 
 fn get(test_env: &TestEnv) -> Value {

@@ -1,4 +1,7 @@
 //! Teams: rehearsals, imports, killed engines, merges and the terminal. `three_features` has a run with all roles.
+//!
+//! `pm` is the project manager; its verdict `BAZINGA` says that the work is complete. A foreign store is a directory
+//! `coordination` that the program of the seed has written.
 
 mod three_features;
 
@@ -104,6 +107,7 @@ fn needs_jq_the_commands_of_the_seed_show_how_far_a_run_is() {
     }
 }
 
+/// The files of the example of a foreign store.
 const EXAMPLES: [&str; 6] = [
     "pm_state.json",
     "group_status.json",
@@ -124,7 +128,7 @@ pm.check*) verdict BAZINGA ;;
 esac
 "#;
 
-/// Returns a file of the seed's example store.
+/// Returns a file of the example of a foreign store.
 fn example(name: &str) -> String {
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../protocol/tests/fixtures/team");
     let name = std::path::Path::new(name).file_name().unwrap();

@@ -114,7 +114,7 @@ fn a_succeeded_run_is_neither_paused_nor_skipped_nor_retried() {
 }
 
 /// Makes a run that ended with two failed steps.
-fn two_failed() -> TestEnv {
+fn run_with_two_failed_steps() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a", "d: b"]);
     test_env.script_agent(&["a * exit 1", "b * exit 1"]);
@@ -127,7 +127,7 @@ fn two_failed() -> TestEnv {
 
 #[test]
 fn one_failed_step_can_be_retried() {
-    let test_env = two_failed();
+    let test_env = run_with_two_failed_steps();
     test_env.script_agent(&["b * exit 1"]);
     let session = test_env.callboard(&["retry", "trial", "a", "--reason", "fixed", "--jobs", "1"]).run();
     assert_eq!(session.code, 1, "b has still failed: {}", session.transcript());
@@ -141,7 +141,7 @@ fn one_failed_step_can_be_retried() {
 
 #[test]
 fn all_failed_steps_can_be_retried() {
-    let test_env = two_failed();
+    let test_env = run_with_two_failed_steps();
     test_env.script_agent(&[]);
     let session = test_env.callboard(&["retry", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

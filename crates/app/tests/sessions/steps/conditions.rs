@@ -1,4 +1,5 @@
-//! `gates` and `--gate-state-file`.
+//! `gates` and `--gate-state-file`. The key `gates` lists conditions outside of the run, which must hold before a step
+//! starts; it does not make the step a gate.
 
 use std::fs;
 

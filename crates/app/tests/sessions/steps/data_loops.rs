@@ -49,7 +49,7 @@ fn three_item_data_loop_strictly_one_by_one() {
     assert!(prompt.stdout.contains("## Item 2 of 3"), "{}", prompt.transcript());
 }
 
-/// This failed because the artifact of the built-in scripted agent was not JSON.
+/// The items are read from an artifact, so the artifact of the built-in scripted agent must be JSON.
 #[test]
 fn a_rehearsal_without_a_script_runs_a_data_loop() {
     let test_env = with_steps(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
@@ -114,7 +114,7 @@ fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
     assert_eq!(started.len(), 3, "{started:?}");
 }
 
-/// Items of two loops were once matched by their number, although only `with` pairs two loops.
+/// Only `with` pairs two loops. Items of other loops must not be matched by their number.
 #[test]
 fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
     let test_env = with_steps(&[

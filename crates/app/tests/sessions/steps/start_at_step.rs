@@ -8,7 +8,7 @@ use testkit::TestEnv;
 use crate::sessions::test_env;
 
 /// Makes a finished rehearsal of three steps, one after the other.
-fn finished() -> TestEnv {
+fn finished_rehearsal() -> TestEnv {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]", "id: review, needs: [code]"]);
     assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--rehearse"]).run().code, 0);
@@ -22,7 +22,7 @@ fn turns(test_env: &TestEnv, step: &str) -> usize {
 
 #[test]
 fn the_newest_run_of_the_workflow_starts_again_at_the_step() {
-    let test_env = finished();
+    let test_env = finished_rehearsal();
     let again = test_env.callboard(&["run", "wf.yaml", "--start-at-step", "code"]).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
     assert_eq!(["plan", "code", "review"].map(|step| turns(&test_env, step)), [1, 2, 2]);
@@ -46,7 +46,7 @@ fn a_failed_run_starts_again_before_the_failed_step() {
 
 #[test]
 fn what_cannot_start_again_is_refused_with_the_reason() {
-    let test_env = finished();
+    let test_env = finished_rehearsal();
     assert_snapshot!(test_env.callboard(&["run", "wf.yaml", "--start-at-step", "reviw"]).run().transcript(), @"
     $ callboard run wf.yaml --start-at-step reviw
     error: run `trial` has no step `reviw`
@@ -95,7 +95,7 @@ fn a_step_whose_needs_have_not_succeeded_is_no_start() {
 
 #[test]
 fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one() {
-    let test_env = finished();
+    let test_env = finished_rehearsal();
     let workflow = test_env.repo().join("wf.yaml");
     let text = fs::read_to_string(&workflow).unwrap();
     fs::write(&workflow, text.replace("id: review,", "id: review, max_attempts: 5,")).unwrap();
@@ -124,7 +124,7 @@ fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one
 
 #[test]
 fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
-    let test_env = finished();
+    let test_env = finished_rehearsal();
     let text = fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     let inserted = text.replace("needs: [code]}", "needs: [test]}");
     let inserted = format!("{inserted}  - {{agent: coder, prompt: task.md, id: test, needs: [code]}}\n");
@@ -150,7 +150,7 @@ fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
 
 #[test]
 fn a_flag_that_cannot_take_effect_is_refused_before_anything_is_recorded() {
-    let test_env = finished();
+    let test_env = finished_rehearsal();
     let entries = test_env.journal("trial").len();
     let start_at = ["run", "wf.yaml", "--start-at-step", "code"];
     let from = ["retry", "trial", "--from", "code"];

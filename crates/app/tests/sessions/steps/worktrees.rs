@@ -10,9 +10,9 @@ use crate::sessions::{status, test_env};
 /// Two steps, the features, that change the same line in their own worktrees, and a step that reads the merged result.
 const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
 
-/// Neither feature ends before the other has started. The one that is merged second conflicts with the integration
-/// branch; its agent then keeps both changes and leaves the commit to the engine.
-const PLAN: [&str; 2] = [
+/// What the agents do. Neither feature ends before the other has started. The one that is merged second conflicts with
+/// the integration branch; its agent then keeps both changes and leaves the commit to the engine.
+const AGENT_SCRIPT: [&str; 2] = [
     r#"read * do cp page.txt "$shared/read"; pwd >"$shared/directory"; hand_in COMPLETED "read it""#,
     r#"* * do meet() { case $STEP_ID in a) echo >"$shared/xy"; read -r _ <"$shared/yx" ;; b) read -r _ <"$shared/xy"; echo >"$shared/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
 ];
@@ -23,7 +23,7 @@ fn features() -> TestEnv {
     test_env.git(&["add", "page.txt"]);
     test_env.git(&["commit", "--quiet", "--message=page"]);
     test_env.workflow_yaml(&FEATURES);
-    test_env.script_agent(&PLAN);
+    test_env.script_agent(&AGENT_SCRIPT);
     for name in ["xy", "yx"] {
         test_env.barrier(name);
     }

@@ -2,6 +2,8 @@
 //!
 //! All of it changes in one commit. It is stored in parts, so that a commit writes what has changed and not the whole
 //! history of a long cycle.
+//!
+//! The files under `.progress/` are those of the directory `.workflow/.cycle/ID.progress/`.
 
 mod fold;
 mod model;
@@ -58,7 +60,7 @@ pub struct EngineRecord {
     pub extensions: Vec<String>,
     /// What the open iteration has found so far: its `issues_found`, and feedback for the next iteration.
     #[serde(default)]
-    pub findings: ViolationCollector,
+    pub findings: IterationFindings,
     /// The results of the checks of this iteration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
@@ -70,13 +72,13 @@ pub struct EngineRecord {
 /// What an iteration has found, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ViolationCollector {
+pub struct IterationFindings {
     pub failing_tests: Vec<String>,
     pub open_issues: Vec<String>,
     pub plan_gaps: Vec<String>,
 }
 
-impl ViolationCollector {
+impl IterationFindings {
     pub(super) fn all(&self) -> impl Iterator<Item = &String> {
         self.failing_tests.iter().chain(&self.open_issues).chain(&self.plan_gaps)
     }
@@ -151,7 +153,7 @@ impl Document {
             created_at: at,
             steps: BTreeMap::new(),
             extensions: Vec::new(),
-            findings: ViolationCollector::default(),
+            findings: IterationFindings::default(),
             checks: Vec::new(),
             reopened: Vec::new(),
         };

@@ -1,4 +1,6 @@
 //! The JSON of a cycle, field by field. Every field may be missing in a file that is read, and unknown fields are kept.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -233,6 +235,7 @@ pub struct Changes {
     pub unknown: Unknown,
 }
 
+/// One changed file: an entry of `changes.changes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChangeLog {

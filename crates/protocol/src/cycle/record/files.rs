@@ -1,4 +1,4 @@
-//! The files under `.progress/`: old versions go to `history/`, logs only grow.
+//! Writes the files in `.workflow/.cycle/ID.progress/`: old versions go to `history/`, logs only grow.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Entry → document: how the JSON and the files of a cycle change with each commit.
+//! Records an entry in the document: how the JSON and the files of a cycle change with each commit.
 
 mod files;
 mod sections;

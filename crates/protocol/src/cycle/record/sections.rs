@@ -1,4 +1,6 @@
 //! How the report of a step changes the sections of the document.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use serde_json::{Map, json};
 
@@ -42,7 +44,7 @@ impl Recorder<'_> {
             return self.set_result(role, "partial", None);
         }
         let Ok(agent_report) = report::read(self.document, step, report) else { return };
-        let written = agent_report.common().files_written.len();
+        let written_count = agent_report.common().files_written.len();
         let changed_files = match &agent_report {
             AgentReport::Ra(fields) => self.record_requirements(fields),
             AgentReport::Ep(fields) => self.record_plan(step, fields),
@@ -52,9 +54,9 @@ impl Recorder<'_> {
         };
         let prefix = format!("{role}/");
         let files = self.document.files.keys().chain(self.document.logs.keys());
-        let own = files.filter(|path| path.starts_with(&prefix) && !path.contains("/history/"));
-        let outputs: Vec<_> = own.cloned().collect();
-        let files = changed_files.unwrap_or(outputs.len() + written).max(report.artifacts.len());
+        let own_files = files.filter(|path| path.starts_with(&prefix) && !path.contains("/history/"));
+        let outputs: Vec<_> = own_files.cloned().collect();
+        let files = changed_files.unwrap_or(outputs.len() + written_count).max(report.artifacts.len());
         let agent = self.document.state.agents.of_mut(role);
         agent.output_files = outputs;
         let summary = agent_report.common().summary.as_ref();
@@ -122,10 +124,11 @@ impl Recorder<'_> {
         let version = self.bump_version(&mut section.version, &mut section.last_updated);
         let body = layout::exploration(&section);
         self.write_page(layout::EXPLORATION, "Exploration", &version, &body, &fields.common);
-        let known = self.document.files.get(layout::ARCHITECTURE);
-        let known = known.filter(|_| fields.architecture_summary.is_none()).map(|file| layout::body_of(file));
+        let known_file = self.document.files.get(layout::ARCHITECTURE);
+        let known_body =
+            known_file.filter(|_| fields.architecture_summary.is_none()).map(|file| layout::body_of(file));
         let body =
-            fields.architecture.as_deref().or(known).unwrap_or(&section.architecture_summary).to_owned();
+            fields.architecture.as_deref().or(known_body).unwrap_or(&section.architecture_summary).to_owned();
         self.write_notes(layout::ARCHITECTURE, "Architecture", &body, &fields.common);
         self.document.state.exploration = Some(section);
         self.parts.insert(EXPLORATION.to_owned());

@@ -7,7 +7,7 @@ use crate::cycle::decide::{AnsweredBy, Change};
 use crate::cycle::document::parts::feedback_part;
 use crate::cycle::document::{
     Agent, AgentStatus, Blocker, BlockerStatus, Decision, DecisionStatus, Feedback, FeedbackKind, Iteration,
-    Phase, Status, TaskStatus, ViolationCollector,
+    IterationFindings, Phase, Status, TaskStatus,
 };
 use crate::cycle::report;
 use crate::cycle::state::{Finding, Stage};
@@ -113,7 +113,7 @@ impl Recorder<'_> {
             state.task_history.push(text.clone());
             self.add_feedback("user", Role::Ra, text, FeedbackKind::RequirementUpdate);
         }
-        let ViolationCollector { failing_tests, open_issues, plan_gaps } =
+        let IterationFindings { failing_tests, open_issues, plan_gaps } =
             std::mem::take(&mut self.document.engine.findings);
         for test in failing_tests {
             self.add_feedback("vas", Role::Cd, test, FeedbackKind::BugReport);
@@ -167,8 +167,8 @@ impl Recorder<'_> {
         let Some(report) = self.evidence.and_then(|evidence| evidence.report.as_ref()) else { return };
         let Some(step) = Step::parse(&report.step_id) else { return };
         // Ignores edits of private copies: they are patches of files that this report has already replaced.
-        let Ok(Some(read)) = report::fields(&step, report) else { return };
-        let common = read.common();
+        let Ok(Some(agent_report)) = report::fields(&step, report) else { return };
+        let common = agent_report.common();
         let raised_by = step.role().map_or_else(|| step.to_string(), |role| role.to_string());
         let iteration = self.document.state.current_iteration;
         let coordination = &mut self.document.state.coordination;

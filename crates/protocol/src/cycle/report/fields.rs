@@ -1,4 +1,6 @@
 //! The fields of each agent's report, typed.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
@@ -27,6 +29,7 @@ pub(in crate::cycle) enum PhaseStatus {
     Partial,
 }
 
+/// The report of `ra`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::cycle) struct RaFields {
@@ -38,6 +41,7 @@ pub(in crate::cycle) struct RaFields {
     pub(in crate::cycle) common: CommonFields,
 }
 
+/// The report of `ep`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::cycle) struct EpFields {
@@ -56,13 +60,14 @@ pub(in crate::cycle) struct EpFields {
     pub(in crate::cycle) common: CommonFields,
 }
 
+/// The report of `cd`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::cycle) struct CdFields {
     pub(in crate::cycle) tasks_completed: Vec<String>,
     pub(in crate::cycle) tasks_blocked: Vec<String>,
     pub(in crate::cycle) changes: Vec<ReportedChange>,
-    /// Changed files without a description, as a PHASE_RESULT lists them.
+    /// Changed files without a description, as the text block `PHASE_RESULT` (`phase_result.rs`) lists them.
     pub(in crate::cycle) files_modified: Vec<String>,
     pub(in crate::cycle) implementation: Option<String>,
     pub(in crate::cycle) debug_log: Vec<ReportedExperiment>,
@@ -71,6 +76,7 @@ pub(in crate::cycle) struct CdFields {
     pub(in crate::cycle) common: CommonFields,
 }
 
+/// The report of `vas`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(in crate::cycle) struct VasFields {

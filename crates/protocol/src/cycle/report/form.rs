@@ -1,4 +1,6 @@
 //! How each agent is asked for its report: an example, a JSON Schema, and the rules that a schema cannot say.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +26,10 @@ pub(in crate::cycle) fn form(document: &Document, step: &Step) -> ReportForm {
         "type": "object",
         "properties": common_properties(),
     });
-    if let (Some(all), Value::Object(own)) = (schema["properties"].as_object_mut(), properties) {
-        all.extend(own);
+    if let (Some(all_properties), Value::Object(own_properties)) =
+        (schema["properties"].as_object_mut(), properties)
+    {
+        all_properties.extend(own_properties);
     }
     let rules = format!(
         "{rules} `decisions` are choices that you must not make alone, each with its options; `blockers` are problems that you \

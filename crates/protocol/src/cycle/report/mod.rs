@@ -1,4 +1,6 @@
 //! The reports of the four agents: their fields, their forms, and how each is read as a verdict.
+//!
+//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
 mod fields;
 mod form;
@@ -49,23 +51,23 @@ impl AgentReport {
 /// Reads the report of an agent's step; the edit of a private copy counts as the fields it shows. Fails if the step has
 /// no agent, or a field is malformed.
 pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
-    let mut read = fields(step, report)?.ok_or_else(|| format!("`{step}` has no agent"))?;
+    let mut agent_report = fields(step, report)?.ok_or_else(|| format!("`{step}` has no agent"))?;
     let text = |file| match copy_edit(document, report, file) {
         Some(CopyEdit::Text(text)) => Some(text.as_str()),
         Some(CopyEdit::Patch(_) | CopyEdit::Deleted | CopyEdit::Unreadable(_)) | None => None,
     };
-    match &mut read {
+    match &mut agent_report {
         AgentReport::Ra(fields) => {
-            if let Some(found) = text(layout::REQUIREMENTS).map(layout::parse_requirements) {
-                fields.specification.get_or_insert(found.specification);
-                fields.edge_cases.get_or_insert(found.edge_cases);
+            if let Some(parsed) = text(layout::REQUIREMENTS).map(layout::parse_requirements) {
+                fields.specification.get_or_insert(parsed.specification);
+                fields.edge_cases.get_or_insert(parsed.edge_cases);
             }
         }
         AgentReport::Ep(fields) => {
-            if let Some(found) = text(layout::EXPLORATION).map(layout::parse_exploration) {
-                fields.architecture_summary.get_or_insert(found.architecture_summary);
-                fields.integration_points.get_or_insert(found.integration_points);
-                fields.identified_risks.get_or_insert(found.identified_risks);
+            if let Some(parsed) = text(layout::EXPLORATION).map(layout::parse_exploration) {
+                fields.architecture_summary.get_or_insert(parsed.architecture_summary);
+                fields.integration_points.get_or_insert(parsed.integration_points);
+                fields.identified_risks.get_or_insert(parsed.identified_risks);
             }
             if let Some(text) = text(layout::ARCHITECTURE) {
                 fields.architecture.get_or_insert(layout::body_of(text).to_owned());
@@ -84,7 +86,7 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
         }
         AgentReport::Cd(_) | AgentReport::Vas(_) => {}
     }
-    Ok(read)
+    Ok(agent_report)
 }
 
 /// Reads the fields of a report; `None` if the step has no agent.
@@ -120,9 +122,9 @@ pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> Parsed
 /// Returns the verdict of an agent that waits for a blocker of its own, even if other fields are missing; `None` if it
 /// does not wait.
 fn blocked(step: &Step, report: &Report) -> Result<Option<Verdict>, String> {
-    let (Some(read), Some(role)) = (fields(step, report)?, step.role()) else { return Ok(None) };
-    check_fields(&read)?;
-    let raised = raised(step, role, read.common());
+    let (Some(agent_report), Some(role)) = (fields(step, report)?, step.role()) else { return Ok(None) };
+    check_fields(&agent_report)?;
+    let raised = raised(step, role, agent_report.common());
     let is_own_blocker = |raised: &Raised| raised.kind == RaisedKind::Blocker && raised.needed_by == role;
     Ok(match step {
         _ if !raised.iter().any(is_own_blocker) => None,
@@ -239,7 +241,7 @@ pub(super) fn check(step: &Step, report: &Report) -> Result<(), String> {
         return Ok(());
     }
     match fields(step, report)? {
-        Some(read) => check_fields(&read),
+        Some(agent_report) => check_fields(&agent_report),
         None => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use crate::cycle::step::Role;
 
 const HEADER: &str = "PHASE_RESULT";
 
-/// A PHASE_RESULT block: whose it is, and what it says.
+/// A PHASE_RESULT block: the phase that it is about, and what it says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseResult {
     pub phase: Option<Role>,
@@ -32,7 +32,7 @@ pub fn phase_result(text: &str) -> Option<PhaseResult> {
         line.trim_end_matches(':').trim() == HEADER
     })?;
     let mut fields = Map::new();
-    let mut last: Option<String> = None;
+    let mut last_key: Option<String> = None;
     let mut field_indent = None;
     for line in &lines[start + 1..] {
         let indent = line.len() - line.trim_start().len();
@@ -45,16 +45,16 @@ pub fn phase_result(text: &str) -> Option<PhaseResult> {
         }
         // An item below a list may look like a field: `- test_login: assertion failed`.
         let is_below_list = indent > *field_indent.get_or_insert(indent)
-            && last.as_ref().and_then(|key| fields.get(key)).is_some_and(Value::is_array);
+            && last_key.as_ref().and_then(|key| fields.get(key)).is_some_and(Value::is_array);
         match item.split_once(':').filter(|(key, _)| !is_below_list && is_key(key)) {
             Some((key, rest)) => {
                 let key = key.trim().to_owned();
                 fields.insert(key.clone(), value(&key, rest.trim()));
-                last = Some(key);
+                last_key = Some(key);
             }
             // A list with one item per line.
-            None if indent > 0 && last.is_some() => {
-                let slot = last.as_ref().and_then(|key| fields.get_mut(key));
+            None if indent > 0 && last_key.is_some() => {
+                let slot = last_key.as_ref().and_then(|key| fields.get_mut(key));
                 match slot {
                     Some(Value::Array(items)) => items.push(item.into()),
                     Some(slot) if slot == "" => *slot = vec![Value::from(item)].into(),

@@ -14,8 +14,8 @@ pub use field::{Complexity, EnumOrText, IssueType, PipelineStatus, ReviewVerdict
 pub use merge::{additions, merge};
 pub use sections::{
     Analysis, Build, ChangedFile, CommandRun, Commit, Communication, Escalation, Issue, LearningsSection,
-    Observation, Pipeline, PlannedFile, Question, Review, ReviewIssue, TestRequirement, Triage,
-    ViolationCollector, Writer,
+    Observation, Pipeline, PlannedFile, Question, Review, ReviewFindings, ReviewIssue, TestRequirement,
+    Triage, Writer,
 };
 
 /// The name of the file that shows the document.

@@ -149,7 +149,7 @@ pub struct CommandRun {
 pub struct Review {
     pub completed: bool,
     pub verdict: Option<EnumOrText<ReviewVerdict>>,
-    pub findings: ViolationCollector,
+    pub findings: ReviewFindings,
     pub feedback_for_writer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback_from: Option<String>,
@@ -160,7 +160,7 @@ pub struct Review {
 /// What the reviewer found.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ViolationCollector {
+pub struct ReviewFindings {
     pub good: Vec<String>,
     pub issues: Vec<ReviewIssue>,
     #[serde(flatten)]

@@ -78,6 +78,7 @@ const CONTEXT: [Field; 5] = [
     optional("continues", Kind::CycleId, "F5"),
 ];
 
+/// The fields of a history entry.
 const ENTRY: [Field; 4] = [
     required("timestamp", Kind::Time, "F5"),
     required("phase", Kind::PhaseOrNull, "F5"),

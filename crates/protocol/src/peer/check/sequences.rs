@@ -80,7 +80,7 @@ fn check_recorded_sequence(
     let entries: Vec<_> = document.entries(Some(name), event.clone()).collect();
     let word = event.as_str();
     let Some(recorded) = recorded_sequence else {
-        // With these statuses F6 has reported the missing number, and without a readable status the status.
+        // F6 has already reported the missing number of a phase with these statuses, and a status that cannot be parsed.
         let is_reported = phase.is(PhaseStatus::Completed)
             || phase.is(PhaseStatus::InProgress) && *event == Event::Started
             || phase.status.is_none();

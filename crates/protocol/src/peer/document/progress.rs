@@ -1,7 +1,7 @@
 //! Documents without the progress entries of their history.
 //!
-//! No rule needs these entries, and an agent may add thousands of them. Checks that leave them out cost the same for every
-//! write.
+//! A progress entry records a write that changes no status, such as a new output of the phase in progress. No rule needs
+//! these entries, and an agent may add thousands of them. Checks that leave them out cost the same for every write.
 
 use super::{Document, Event, HistoryEntry};
 

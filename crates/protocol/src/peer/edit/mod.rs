@@ -32,18 +32,21 @@ pub(super) fn edit(
 ) -> Result<Option<json_patch::Patch>, EditRefusal> {
     let based_on_short = shortened_for(based_on, patch);
     let current_short = shortened_for(current, patch);
-    let on_current = AppliedPatch::new(&current_short, author, patch);
+    let applied_to_current = AppliedPatch::new(&current_short, author, patch);
     if based_on == current {
-        return Ok(on_current?.map(AppliedPatch::operations));
+        return Ok(applied_to_current?.map(AppliedPatch::operations));
     }
-    if matches!(on_current, Ok(None)) {
+    if matches!(applied_to_current, Ok(None)) {
         return Ok(None);
     }
     // A patch that was invalid from the start is no conflict.
-    let on_based_on = AppliedPatch::new(&based_on_short, author, patch)?;
+    let applied_to_based_on = AppliedPatch::new(&based_on_short, author, patch)?;
     // The same patch can touch more of one document than of the other.
-    let ours: BTreeSet<String> =
-        on_based_on.iter().chain(on_current.iter().flatten()).flat_map(AppliedPatch::sections).collect();
+    let ours: BTreeSet<String> = applied_to_based_on
+        .iter()
+        .chain(applied_to_current.iter().flatten())
+        .flat_map(AppliedPatch::sections)
+        .collect();
     let theirs = changed_fields(&based_on_short.to_value(), &current_short.to_value());
     let sources = patch.sources();
     let copied = sources.iter().find(|source| theirs.iter().any(|field| field.overlaps(source)));
@@ -51,7 +54,7 @@ pub(super) fn edit(
     if let Some(conflicting) = copied.cloned().or(conflicting) {
         return Err(EditRefusal::Conflict { why: format!("`{conflicting}` has been changed since") });
     }
-    match on_current {
+    match applied_to_current {
         Ok(applied) => Ok(applied.map(AppliedPatch::operations)),
         Err(error) => Err(EditRefusal::Conflict {
             why: format!("it can no longer be applied: {}", cause_message(&error)),

@@ -115,13 +115,13 @@ pub(super) fn changed_fields(old: &Value, new: &Value) -> Vec<ChangedField> {
     for (name, pointer) in differing_members(old, new, "") {
         match (name, old.get(name), new.get(name)) {
             ("metadata", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                fields(old, new, &pointer, &METADATA, &mut changed);
+                collect_changed_fields(old, new, &pointer, &METADATA, &mut changed);
             }
             ("context", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                fields(old, new, &pointer, &CONTEXT, &mut changed);
+                collect_changed_fields(old, new, &pointer, &CONTEXT, &mut changed);
             }
             ("phases", Some(Value::Object(old)), Some(Value::Object(new))) => {
-                phases(old, new, &pointer, &mut changed);
+                collect_changed_phases(old, new, &pointer, &mut changed);
             }
             _ => {
                 let owner = if HEAD.contains(&name) { Owner::Engine(None) } else { Owner::Anyone(None) };
@@ -132,7 +132,7 @@ pub(super) fn changed_fields(old: &Value, new: &Value) -> Vec<ChangedField> {
     changed
 }
 
-fn fields(
+fn collect_changed_fields(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
     at: &str,
@@ -145,7 +145,12 @@ fn fields(
     }));
 }
 
-fn phases(old: &Map<String, Value>, new: &Map<String, Value>, at: &str, changed: &mut Vec<ChangedField>) {
+fn collect_changed_phases(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+    at: &str,
+    changed: &mut Vec<ChangedField>,
+) {
     for (name, pointer) in differing_members(old, new, at) {
         let phase = Phase::parse(name);
         match (phase, old.get(name), new.get(name)) {

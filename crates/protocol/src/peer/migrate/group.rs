@@ -23,7 +23,7 @@ pub(super) struct CycleKeys {
     pub(super) notes: Vec<Note>,
 }
 
-/// One key of a cycle, or what `meta` says about the cycle.
+/// One key of a cycle, or what the key `meta`, which is about all cycles of a prefix, says about the cycle.
 #[derive(Debug, Clone)]
 pub(super) struct Fragment {
     pub(super) key: String,

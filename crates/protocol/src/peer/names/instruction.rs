@@ -126,18 +126,18 @@ mod tests {
     #[test]
     fn each_instruction_has_its_scope() {
         let spec = || SpecName::new("login").unwrap();
-        let about = || Ok(ScopeSource::Known(Scope::Spec(spec())));
+        let spec_scope = || Ok(ScopeSource::Known(Scope::Spec(spec())));
         let global = || Ok(ScopeSource::Known(Scope::Global));
-        for (instruction, named, unnamed) in [
-            (Instruction::CreateSpec, about(), Ok(ScopeSource::Known(Scope::derived("dark mode")))),
-            (Instruction::ExecuteTasks, about(), Ok(ScopeSource::NewestSpec)),
-            (Instruction::RefineSpec, about(), Err(NoScope::SpecNeeded(Instruction::RefineSpec))),
-            (Instruction::AnalyzeProduct, about(), global()),
+        for (instruction, with_spec, without_spec) in [
+            (Instruction::CreateSpec, spec_scope(), Ok(ScopeSource::Known(Scope::derived("dark mode")))),
+            (Instruction::ExecuteTasks, spec_scope(), Ok(ScopeSource::NewestSpec)),
+            (Instruction::RefineSpec, spec_scope(), Err(NoScope::SpecNeeded(Instruction::RefineSpec))),
+            (Instruction::AnalyzeProduct, spec_scope(), global()),
             (Instruction::PlanProduct, Err(NoScope::SpecNotTaken(Instruction::PlanProduct)), global()),
             (Instruction::GitCommit, Err(NoScope::SpecNotTaken(Instruction::GitCommit)), global()),
         ] {
-            assert_eq!(instruction.scope(Some(spec()), "dark mode"), named, "{instruction}");
-            assert_eq!(instruction.scope(None, "dark mode"), unnamed, "{instruction}");
+            assert_eq!(instruction.scope(Some(spec()), "dark mode"), with_spec, "{instruction}");
+            assert_eq!(instruction.scope(None, "dark mode"), without_spec, "{instruction}");
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::peer::document::Phase;
 
 use Shape::{AtMost, Either, Filled, Flag, List, Number, Object, Percent, Text, Word};
 
+/// Returns the shape of a phase's output.
 pub(super) fn of(phase: Phase) -> Shape {
     Filled(match phase {
         Phase::Plan => &PLAN,

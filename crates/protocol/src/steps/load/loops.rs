@@ -1,4 +1,5 @@
-//! Reads `loop` of a step, and checks what needs all steps.
+//! Reads `loop` of a step, a data loop: the step is repeated for each item of a list. Also checks what depends on the
+//! other steps.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,4 @@
-//! Reads `when` of a step, and checks what needs all steps.
+//! Reads `when` of a step, and checks that it asks about steps that come before.
 
 use super::draft::StepDraft;
 use super::field;

@@ -238,7 +238,7 @@ pub(in crate::steps) fn reset_set(
         set.reopened.extend(reopened.contains(&step.id).then(|| step.id.clone()));
         if step.data_loop.is_some() {
             let own = items(definition, state, step).filter(|item| reached.contains(item));
-            // The items stay if their list does.
+            // The items are removed only if their list is read again.
             let is_read_again = definition.leader(step).is_some_and(|leader| reached.contains(&leader.id));
             if is_read_again { set.items.extend(own) } else { set.steps.extend(own) }
         }

@@ -15,7 +15,7 @@ use crate::rules::StepKind;
 use crate::steps::definition::Definition;
 use crate::steps::workflow::ItemsSource;
 
-/// Where a step is between its needs and its end.
+/// The phase of a step, from the time when its needs are done until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {

@@ -17,7 +17,7 @@ enum Wait {
     Person,
 }
 
-/// Returns what the step waits for in its phase; `None` if it is not a wait.
+/// Returns what the step waits for in its phase; `None` if it waits for nothing outside of the run.
 fn wait(definition: &Definition, document: &Document, id: &StepId) -> Option<Wait> {
     match document.phase(definition, id) {
         Phase::Conditions => Some(Wait::Conditions),

@@ -78,7 +78,7 @@ pub(super) fn forget_answer(document: &mut Document, id: &StepId, parts: &mut Pa
     }
 }
 
-/// Returns the rejection of a person as a finding. There is no file with it.
+/// Returns the rejection of a person as a finding. No file shows it, so its `report_path` is empty.
 pub(super) fn rejection(
     document: &Document,
     id: &StepId,

@@ -140,8 +140,8 @@ fn items_of<'a>(document: &'a Document, id: &'a StepId) -> impl Iterator<Item = 
     (1..).map_while(move |number| document.items.get(item_id(id, number).as_str()))
 }
 
-/// Stores the findings about items whose list is read again, and moves findings for steps outside of the data loop to
-/// them.
+/// Stores the findings about items whose list is read again. The finding of a gate that loops back to a step outside of
+/// the data loop goes to that step.
 pub(super) fn keep_findings(
     definition: &Definition,
     document: &mut Document,

@@ -109,6 +109,7 @@ impl From<Criterion> for CriterionRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupPart {
     pub stage: Stage,
+    /// Whether the group continues, waits for a decision, or is closed.
     pub hold: GroupProgress,
     /// Whether the role that the stage needs has started.
     pub started: bool,
@@ -437,7 +438,7 @@ impl GroupPart {
         self.stage.status(self.started)
     }
 
-    /// Returns the extra key `closed`.
+    /// Returns the value of `closed`, a key that the seed does not have.
     pub(super) fn closed(&self) -> Option<&'static str> {
         match self.hold {
             GroupProgress::Skipped => Some("skipped"),

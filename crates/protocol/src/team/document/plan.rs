@@ -136,7 +136,7 @@ impl Document {
         }
     }
 
-    /// Returns the status of each planned group. If one changes, `pm_state.json` counts as written.
+    /// Returns the status of each planned group. If one changes, `iteration` of `pm_state.json` grows.
     pub(in crate::team) fn plan_statuses(&self) -> Vec<PlanStatus> {
         self.plan.groups.iter().map(|group| self.plan_status(&group.id)).collect()
     }

@@ -303,8 +303,8 @@ impl Recorder<'_> {
                 self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);
                 if let Step::Group(id, Role::Decision) = step {
                     let group = self.group_mut(id);
-                    if let GroupProgress::Failed(limit) = group.hold {
-                        (group.hold, group.closed_because) = (GroupProgress::Asks(limit), None);
+                    if let GroupProgress::Failed(reason) = group.hold {
+                        (group.hold, group.closed_because) = (GroupProgress::Asks(reason), None);
                     }
                 }
             }

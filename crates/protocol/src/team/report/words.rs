@@ -48,7 +48,7 @@ pub(in crate::team) const TECH_LEAD: Words<TechLeadWord> = &[
 pub(in crate::team) const PM: Words<PmWord> = &[
     (PmWord::Planned, &["PLANNING_COMPLETE"]),
     (PmWord::MoreWork, &["CONTINUE", "IN_PROGRESS", "REASSIGNING_FOR_FIXES", "ESCALATING_TO_TECH_LEAD"]),
-    // The word with which the original's project manager declares the whole project complete.
+    // The word with which the project manager of the original system declares the whole project complete.
     (PmWord::Complete, &["BAZINGA", "COMPLETE", "COMPLETE_BAZINGA"]),
 ];
 

@@ -66,8 +66,8 @@ fn summary(migrated: &MigratedCycle) -> String {
         format!("{phase}{} {}", entry.event.as_str(), &entry.timestamp.to_string()[11..16])
     });
     lines.push(format!("  {}", events.collect::<Vec<_>>().join(", ")));
-    for (phase, shown) in document.phases.iter() {
-        let errors = shown.errors().iter();
+    for (phase, phase_document) in document.phases.iter() {
+        let errors = phase_document.errors().iter();
         lines.extend(errors.map(|error| format!("  error of {phase}: {}: {}", error.kind, error.message)));
     }
     lines.extend(migrated.notes.iter().map(|Note { kind, message, key }| {

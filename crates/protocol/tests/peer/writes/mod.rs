@@ -126,7 +126,7 @@ impl DocumentChange {
     /// The transition matrix, written a second time to compare with what the changes allow.
     fn is_legal(self, at: Position, old: &Document) -> bool {
         let first_open =
-            || old.phases.iter().find(|(_, shown)| shown.status != PhaseStatus::Completed).map(|(p, _)| p);
+            || old.phases.iter().find(|(_, phase)| phase.status != PhaseStatus::Completed).map(|(p, _)| p);
         let open = !matches!(at, Position::Completed | Position::Failed(_));
         match self {
             Self::Start(phase) => {
@@ -147,7 +147,7 @@ impl DocumentChange {
 fn compactable(document: &Document) -> Option<(u64, u64)> {
     let (_, old) = document.history.split_last()?;
     let is_progress = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
-    let mut sequences = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
-    let entries = sequences.find(|entries| entries.len() > 1)?;
+    let mut groups = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
+    let entries = groups.find(|entries| entries.len() > 1)?;
     Some((entries.first()?.sequence, entries.last()?.sequence))
 }

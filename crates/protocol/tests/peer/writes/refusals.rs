@@ -1,4 +1,4 @@
-//! Refused writes and their messages, and the writes that the walk does not make.
+//! Refused writes and their messages, and the writes that `walk.rs` does not make.
 
 use protocol::peer::change::{self, ChangeError, ErrorDetail, ReviewFields, UnknownFields};
 use protocol::peer::transition::{check_write, recognise};
@@ -139,7 +139,7 @@ fn progress_may_come_without_an_entry_and_with_unknown_fields() {
 fn each_forbidden_change_is_reported_with_rule_and_pointer() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     let done = change::complete(&started, Phase::Plan, output(Phase::Plan), second(2)).unwrap();
-    let because = |change: &dyn Fn(&mut Value)| {
+    let refusal_after = |change: &dyn Fn(&mut Value)| {
         let mut value = done.to_value();
         change(&mut value);
         match check_write(Some(&started), &value).unwrap_err() {
@@ -151,16 +151,19 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
             Refusal::Violations(violations) => format!("{violations:?}"),
         }
     };
-    assert_eq!(because(&|value| value["sequence"] = json!(9)), "S1 /sequence");
-    assert_eq!(because(&|value| value["x_owner"] = json!("me")), "F8 /x_owner");
-    assert_eq!(because(&|value| value["phases"]["review"]["x_new"] = json!(1)), "F8 /phases/review/x_new");
+    assert_eq!(refusal_after(&|value| value["sequence"] = json!(9)), "S1 /sequence");
+    assert_eq!(refusal_after(&|value| value["x_owner"] = json!("me")), "F8 /x_owner");
     assert_eq!(
-        because(&|value| value["context"]["user_requirements"] = json!("else")),
+        refusal_after(&|value| value["phases"]["review"]["x_new"] = json!(1)),
+        "F8 /phases/review/x_new"
+    );
+    assert_eq!(
+        refusal_after(&|value| value["context"]["user_requirements"] = json!("else")),
         "matrix /context/user_requirements"
     );
-    assert_eq!(because(&|value| value["history"][0]["by"] = json!("me")), "matrix /history/0/by");
+    assert_eq!(refusal_after(&|value| value["history"][0]["by"] = json!("me")), "matrix /history/0/by");
     assert_eq!(
-        because(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
+        refusal_after(&|value| value["phases"]["execute"]["output"] = json!({"a": 1})),
         "matrix /phases/execute/output"
     );
     let mut skips_a_number = done.clone();

@@ -1,4 +1,4 @@
-//! Data loops: what is kept when the list of items is read again.
+//! Data loops, which run a step once for each item of a list: what is kept when the list is read again.
 
 use protocol::entry::Evidence;
 use protocol::run::{self, Ending};

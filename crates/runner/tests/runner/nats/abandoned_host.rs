@@ -1,4 +1,4 @@
-//! The user gives up a host.
+//! A host that the user has abandoned because it will not come back.
 
 use protocol::entry::{Author, FailureKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::harness::Fixture;
 
-/// Configures an engine to give up `host`.
+/// Configures an engine to abandon `host`.
 fn abandoning(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
     let reason = Some("its disk died".to_owned());
     let by = Author::Person { name: "tester".to_owned(), host: engine_config.host().to_owned() };
@@ -17,7 +17,7 @@ fn abandoning(mut engine_config: EngineConfig, host: &str) -> EngineConfig {
 }
 
 #[tokio::test]
-async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
+async fn attempts_of_an_abandoned_host_count_as_interrupted_and_are_retried_on_this_host() {
     let fixture = Fixture::with_started_step().await;
     let exit = fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
@@ -33,7 +33,7 @@ async fn its_attempts_count_as_interrupted_and_are_retried_on_this_host() {
 }
 
 #[tokio::test]
-async fn a_late_report_of_its_attempt_is_ignored() {
+async fn a_late_report_from_an_abandoned_host_is_ignored() {
     let fixture = Fixture::with_started_step().await;
     let first = fixture.journal().await.state.run.live_attempts().next().unwrap().0;
     fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_late_report_of_its_attempt_is_ignored() {
 }
 
 #[tokio::test]
-async fn a_host_without_attempts_cannot_be_given_up() {
+async fn a_host_without_attempts_cannot_be_abandoned() {
     let fixture = Fixture::with_started_step().await;
     for (host, is_here) in [("c", false), ("b", true)] {
         let before = fixture.journal().await.position;
@@ -58,7 +58,7 @@ async fn a_host_without_attempts_cannot_be_given_up() {
 }
 
 #[tokio::test]
-async fn a_stopping_run_is_stopped_when_its_last_host_is_given_up() {
+async fn a_stopping_run_is_stopped_when_its_last_host_is_abandoned() {
     let fixture = Fixture::with_started_step().await;
     fixture.drive(fixture.host("b"), Request::Stop).await.unwrap();
     let exit = fixture.drive(abandoning(fixture.host("b"), "a"), Request::Stop).await.unwrap();

@@ -10,7 +10,8 @@ use tokio::sync::mpsc;
 use super::harness::Fixture;
 
 impl Fixture {
-    /// Returns whether the server has a lease. This process knows of its own release, so only the server is asked.
+    /// Returns whether the server has a lease that is held. Reads it from the server, because this process knows of its own
+    /// release before the server does.
     pub(crate) async fn is_locked(&self) -> bool {
         let client = async_nats::connect(self.server.address()).await.unwrap();
         let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();

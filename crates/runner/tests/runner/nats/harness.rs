@@ -29,7 +29,7 @@ impl Fixture {
     pub(crate) async fn open(steps: &[&str]) -> Self {
         let server = Server::start();
         let directory = tempfile::tempdir().unwrap();
-        // No test waits for it to expire.
+        // So long that no lease expires during a test.
         let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
         let (store, run) = (nats::any(NatsStore::new(settings)), RunId::new("trial").unwrap());
         let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));

@@ -5,6 +5,7 @@ use runner::EngineExit;
 
 use super::harness::Fixture;
 
+/// The attempt of [`Fixture::with_started_step`], and its host.
 const ON_A: (&str, &str) = ("first#1.1", "a");
 
 fn as_strs(attempt_hosts: &[(String, String)]) -> Vec<(&str, &str)> {

@@ -40,14 +40,14 @@ impl Client {
         (message.sequence, message.payload.to_vec())
     }
 
-    /// Puts if `sequence` is the newest.
+    /// Writes the entry if the newest one has this sequence number. Returns the new sequence number.
     pub(crate) async fn update(&self, entry: &Value, sequence: u64) -> u64 {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", HeaderValue::from(sequence));
         self.publish(serde_json::to_vec_pretty(entry).unwrap(), headers).await
     }
 
-    /// Puts unconditionally.
+    /// Writes the entry whatever the newest one is. Returns the new sequence number.
     pub(crate) async fn put(&self, bytes: impl Into<Vec<u8>>) -> u64 {
         self.publish(bytes.into(), HeaderMap::new()).await
     }

@@ -14,6 +14,7 @@ use testkit::nats::{self, Proxy, Server};
 use super::Fixture;
 use crate::cycle_document;
 
+/// Sets a field of the planner's output.
 fn draft(text: impl serde::Serialize) -> Patch {
     Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])
 }

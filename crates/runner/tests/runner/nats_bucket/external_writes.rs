@@ -1,5 +1,5 @@
 //! External writes to a cycle's document: a valid one is absorbed, any other is quarantined and the document
-//! restored.
+//! restored. The engine's part of an entry is its member `callboard`.
 
 use protocol::KINDS;
 use protocol::entry::{Author, Input};

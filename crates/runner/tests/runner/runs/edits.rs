@@ -32,7 +32,7 @@ async fn write(cycle: &mut Journal, expected: u64, patch: &Patch) -> Result<Edit
 }
 
 #[tokio::test]
-async fn an_edit_is_one_commit_and_without_a_change_none() {
+async fn an_edit_is_one_commit_and_an_edit_without_a_change_is_no_commit() {
     let (_temp_store, store, mut cycle) = test_env().await;
     let (sequence, revision) = (cycle_document(&cycle).sequence, cycle.position.revision);
     let patch = set("/phases/plan/output/draft", json!(1));
@@ -46,7 +46,7 @@ async fn an_edit_is_one_commit_and_without_a_change_none() {
 }
 
 #[tokio::test]
-async fn an_edit_is_retried_if_the_others_changed_other_fields() {
+async fn an_edit_is_retried_if_other_clients_changed_other_fields() {
     let (_temp_store, store, mut cycle) = test_env().await;
     let mut stale = load_again(&store, &cycle).await;
     let sequence = cycle_document(&cycle).sequence;

@@ -34,7 +34,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     let mut cycle = start_planning(&temp_store).await;
     let store = temp_store.store().await;
     let mut config = failing_engine_config(&store);
-    // The host of the attempt.
+    // An engine adopts only the attempts of its own host.
     config.author = Author::Engine { host: "here".to_owned(), boot_id: config.boot_id.clone(), pid: 1 };
     let attempt: AttemptId = "plan#1.1".parse().unwrap();
     let dir = AttemptDir::new(&config.store_root.join("attempts"), &cycle.run, &attempt);

@@ -29,12 +29,12 @@ pub(crate) async fn open_run_with(
     Ok((store, run))
 }
 
-/// Returns a configuration whose shim cannot be started.
+/// Returns a configuration without a command for any agent, so that no attempt can be started.
 pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
     harness::engine_config(store, Path::new("/bin/false"))
 }
 
-/// Returns a configuration with a command and without a shim: every attempt fails at once.
+/// Returns a configuration with a command, but with a shim that does not exist: every attempt fails at once.
 pub(crate) fn failing_engine_config(store: &AnyStore) -> EngineConfig {
     let mut engine_config = harness::engine_config(store, Path::new("/missing"));
     engine_config.overrides.profile = Some(harness::wrapper(Path::new("/bin/true")));

@@ -43,8 +43,8 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
         );
     }
     let history_at = |revision| History::read(store.as_ref(), &run, Revision(revision));
-    let halted_by = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
-    assert_eq!(halted_by.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
+    let stopped_by_request = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
+    assert_eq!(stopped_by_request.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
     assert!(history_at(newest.0).await.unwrap().stopped_by.is_none());
     let now = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
@@ -103,8 +103,8 @@ async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps
     let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
     runner::request(&mut journal, test_author(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
     let paused = History::read(store.as_ref(), &run, Revision(2)).await.unwrap();
-    let halted_by = paused.stopped_by.unwrap();
-    assert_eq!((halted_by.by, halted_by.reason.as_deref()), (test_author(), Some("lunch")));
+    let stopped_by_request = paused.stopped_by.unwrap();
+    assert_eq!((stopped_by_request.by, stopped_by_request.reason.as_deref()), (test_author(), Some("lunch")));
     assert!(matches!(test_author(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
     assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));

@@ -62,9 +62,9 @@ async fn a_conflict_without_another_writer_is_an_outage() {
     let (_temp_store, store, mut journal) = test_env().await;
     store.set_faults(CommitFault::Conflict, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
-    let unmoved =
+    let is_false_conflict =
         matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));
-    assert!(unmoved, "{error:?}");
+    assert!(is_false_conflict, "{error:?}");
 }
 
 /// Lets the commit after a start fail with a conflict, and counts the processes that are started.
@@ -122,7 +122,7 @@ async fn an_edit_conflict_without_another_writer_is_not_a_sequence_conflict() {
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
     let sequence = cycle_document(&journal).sequence;
     let error = runner::edit(&mut journal, test_author(), None, sequence, &patch).await.unwrap_err();
-    let unmoved =
+    let is_false_conflict =
         matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));
-    assert!(unmoved, "{error:?}");
+    assert!(is_false_conflict, "{error:?}");
 }

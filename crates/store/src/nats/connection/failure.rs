@@ -137,7 +137,7 @@ const NO_LEADER: u64 = 10008;
 
 /// An error with a plain message, and the original as its cause.
 #[derive(Debug, thiserror::Error)]
-enum Described {
+enum DescribedError {
     #[error("no answer")]
     NoAnswer(#[source] Source),
     #[error("no leader: a majority of the servers must be up")]
@@ -147,9 +147,9 @@ enum Described {
 /// Adds a plain message to an error whose own text says little. The original stays as the cause.
 pub(super) fn describe(source: Source) -> Source {
     if error_code(&*source) == Some(NO_LEADER) {
-        Described::NoLeader(source).into()
+        DescribedError::NoLeader(source).into()
     } else if is_elapsed(&*source) {
-        Described::NoAnswer(source).into()
+        DescribedError::NoAnswer(source).into()
     } else {
         source
     }

@@ -91,7 +91,8 @@ pub(in crate::nats) struct OutageTracker {
 
 #[derive(Debug, Default)]
 struct OutageState {
-    unanswered: HashMap<RequestKind, Unanswered>,
+    /// The kinds of requests that fail now.
+    unanswered: HashMap<RequestKind, FailureTimes>,
     /// When a kind of request was last answered while others failed. For this kind the outage started no earlier.
     answered_at: HashMap<RequestKind, Instant>,
     /// The start of the outage that was reported.
@@ -114,7 +115,7 @@ impl RequestKind {
 
 /// When a kind of request first and last failed.
 #[derive(Debug)]
-struct Unanswered {
+struct FailureTimes {
     since: Instant,
     last: Instant,
 }
@@ -194,7 +195,7 @@ impl OutageTracker {
         }
         // A subscription starts long before it fails; it was answered until the last request timeout.
         let since = now.checked_sub(self.timeouts.request).map_or(started, |latest| latest.max(started));
-        let unanswered = outage.unanswered.entry(kind.clone()).or_insert(Unanswered { since, last: now });
+        let unanswered = outage.unanswered.entry(kind.clone()).or_insert(FailureTimes { since, last: now });
         unanswered.last = now;
         let since = outage.unanswered.values().map(|unanswered| unanswered.since).min().unwrap_or(now);
         let since = outage.answered_at.get(kind).map_or(since, |answered| since.max(*answered));

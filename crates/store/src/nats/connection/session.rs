@@ -35,6 +35,7 @@ pub(in crate::nats) struct Session {
     /// The largest payload that the journal accepts.
     pub(in crate::nats) max_message: usize,
     pub(in crate::nats) cache: RunCache,
+    /// The write ids of the runs that were asked about, to find out whether a write landed.
     pub(in crate::nats) writes: WriteIndex,
     pub(in crate::nats) warnings: Vec<NatsWarning>,
     /// Whether this session created the journal.

@@ -233,7 +233,7 @@ mod tests {
         };
         assert!(matches!(parse(with(&|entry| entry["a"] = json!(2))), ParsedEntry::DocumentChanged(_)));
         let reason = |read: ParsedEntry| match read {
-            ParsedEntry::Invalid(external) => external,
+            ParsedEntry::Invalid(refusal) => refusal,
             other => panic!("{other:?}"),
         };
         assert_eq!(reason(parse("hello")), ExternalWriteRefusal::NotAnObject);

@@ -65,11 +65,11 @@ impl CurrentRun {
 enum SlotState {
     /// The journal has every commit.
     Copied(Box<DocumentSlot>),
-    Uncopied(Uncopied),
+    Uncopied(UncopiedCommit),
 }
 
 /// A commit that the journal did not have when it was read. Another process may have copied it since.
-enum Uncopied {
+enum UncopiedCommit {
     /// The next commit, and its bucket.
     Next(Box<DocumentEntry>, String),
     /// A later commit: the next one is no longer in the bucket, which keeps a limited number of entries.
@@ -109,14 +109,14 @@ impl Session {
                 continue;
             }
             match uncopied {
-                Uncopied::Next(entry, bucket) => {
+                UncopiedCommit::Next(entry, bucket) => {
                     // Another process may have written the same copy. Read again in both cases.
                     if let Err(Conflict) = self.copy(run, &tip, &entry, &bucket).await? {
                         check_deadline()?;
                     }
                     record = self.last_record(run).await?;
                 }
-                Uncopied::Gap(gap) => return Err(self.message_error(run, gap)),
+                UncopiedCommit::Gap(gap) => return Err(self.message_error(run, gap)),
             }
         }
     }
@@ -160,10 +160,10 @@ impl Session {
         }
         let changes = self.changes_since_copy(run, head, &slot, &found).await?;
         if let Some(gap) = changes.gap {
-            return Ok(SlotState::Uncopied(Uncopied::Gap(gap)));
+            return Ok(SlotState::Uncopied(UncopiedCommit::Gap(gap)));
         }
         if let Some(entry) = changes.uncopied {
-            return Ok(SlotState::Uncopied(Uncopied::Next(entry, slot.bucket.name)));
+            return Ok(SlotState::Uncopied(UncopiedCommit::Next(entry, slot.bucket.name)));
         }
         slot.external_write = match (&head.document_entry, newest) {
             (None, ParsedEntry::Invalid(ExternalWriteRefusal::Deleted)) => None,
@@ -240,7 +240,7 @@ impl Session {
         overwrote_unseen: bool,
     ) -> Result<Result<DocumentEdit, ExternalWriteRefusal>, Unavailable> {
         let entry = match newest {
-            ParsedEntry::Invalid(external) => return Ok(Err(external)),
+            ParsedEntry::Invalid(refusal) => return Ok(Err(refusal)),
             ParsedEntry::Intact(entry) | ParsedEntry::DocumentChanged(entry) => entry,
         };
         if entry.write_id() != document_entry.write_id {
@@ -302,6 +302,7 @@ fn json_text(document: Map<String, Value>) -> String {
 
 /// What was written to a key since the newest copy.
 struct SlotChanges {
+    /// The next commit, if the journal has no copy of it.
     uncopied: Option<Box<DocumentEntry>>,
     /// The oldest entry left is not the next commit.
     gap: Option<MessageError>,

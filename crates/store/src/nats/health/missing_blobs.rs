@@ -15,7 +15,7 @@ pub struct MissingBlobs {
     pub run: RunId,
     /// The newest revision.
     pub revision: Revision,
-    /// The revisions whose delta was in a blob.
+    /// The revisions whose delta (what the commit changed) was in a blob.
     pub lost: Vec<Revision>,
 }
 

@@ -19,7 +19,7 @@ use crate::store::{LoadedRun, NewEntries, RunListing, StoredEntry};
 pub(in crate::nats) const CONCURRENCY: usize = 32;
 
 /// A run up to one of its messages.
-struct Replayed {
+struct ReplayedRun {
     snapshot: Option<StoredEntry>,
     /// The commits after the snapshot.
     tail: Vec<StoredEntry>,
@@ -33,7 +33,7 @@ impl Session {
         let current = self.reconcile(run).await?;
         let position = current.position();
         let Some(newest) = current.record.filter(|record| record.head.exists()) else { return Ok(None) };
-        let Replayed { snapshot, tail, index, .. } = self.replay(run, &newest).await?;
+        let ReplayedRun { snapshot, tail, index, .. } = self.replay(run, &newest).await?;
         let loaded = LoadedRun {
             protocol: newest.head.protocol.clone(),
             position,
@@ -70,9 +70,13 @@ impl Session {
     }
 
     /// Reads from the newest checkpoint up to a message.
-    async fn replay(&self, run: &RunId, upper: &Record) -> Result<Replayed, ReadError> {
-        let mut replayed =
-            Replayed { snapshot: None, tail: Vec::new(), index: RunIndex::default(), deltas: HashMap::new() };
+    async fn replay(&self, run: &RunId, upper: &Record) -> Result<ReplayedRun, ReadError> {
+        let mut replayed = ReplayedRun {
+            snapshot: None,
+            tail: Vec::new(),
+            index: RunIndex::default(),
+            deltas: HashMap::new(),
+        };
         let first = upper.head.checkpoint.unwrap_or(1);
         let records = if first == upper.sequence {
             vec![upper.clone()]
@@ -233,7 +237,7 @@ impl Session {
             Some(index) => (index, HashMap::new()),
             None => {
                 let Some(upper) = self.commit_at(run, revision).await? else { return Ok(Vec::new()) };
-                let Replayed { index, deltas, .. } = self.replay(run, &upper).await?;
+                let ReplayedRun { index, deltas, .. } = self.replay(run, &upper).await?;
                 (index, deltas)
             }
         };

@@ -14,7 +14,7 @@ const FORMAT: u32 = 1;
 
 /// The first line of a message.
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct FirstLine {
     format: u32,
     head: Head,
     content: Content,
@@ -100,8 +100,8 @@ pub(in crate::nats) fn decode(found: &StoredMessage) -> Result<Record, MessageEr
     let sequence = found.sequence;
     let end = found.payload.iter().position(|byte| *byte == END_OF_LINE).unwrap_or(found.payload.len());
     let line = &found.payload[..end];
-    let Wire { format, mut head, mut content } = match serde_json::from_slice(line) {
-        Ok(wire) => wire,
+    let FirstLine { format, mut head, mut content } = match serde_json::from_slice(line) {
+        Ok(first_line) => first_line,
         Err(error) => match serde_json::from_slice(line) {
             Ok(Format { format }) if format > FORMAT => {
                 return Err(MessageError::Newer { sequence, found: format });

@@ -48,8 +48,8 @@ pub(crate) fn open_existing(location: &Location) -> Result<Option<Database>, Ope
     if is_present_or_being_replaced(location)? { open_present(location).map(Some) } else { Ok(None) }
 }
 
-/// Whether there is a database. A missing one may just be replaced by `callboard recover`, which holds the writer lock:
-/// waits for that lock and looks again.
+/// Whether there is a database. `callboard recover` holds the writer lock while it replaces a database, so a missing one
+/// is looked for again under that lock.
 fn is_present_or_being_replaced(location: &Location) -> Result<bool, OpenError> {
     let missing = match is_present(location) {
         Err(missing @ OpenError::Missing { .. }) => missing,

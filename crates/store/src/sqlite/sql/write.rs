@@ -22,9 +22,9 @@ pub(crate) fn commit(
 ) -> rusqlite::Result<Result<Position, CommitError>> {
     // Fencing is checked first: a replaced engine must stop, whereas a conflict makes it reload.
     if let Some(held) = commit.epoch {
-        let by = run_epoch(tx, &commit.run)?;
-        if by > held {
-            return Ok(Err(CommitError::Fenced { held, by }));
+        let newest = run_epoch(tx, &commit.run)?;
+        if newest > held {
+            return Ok(Err(CommitError::Fenced { held, by: newest }));
         }
     }
     let head = head(tx, &commit.run)?;
@@ -122,16 +122,17 @@ fn write_views(tx: &Transaction<'_>, run: i64, views: &[WrittenView]) -> rusqlit
     Ok(())
 }
 
-/// Removes a run, but not its epoch: an old engine stays fenced if the name is used again.
+/// Removes a run, but not its epoch: an old engine stays fenced if the name is used again. `held` is the epoch of the
+/// caller's lock.
 pub(crate) fn remove_run(
     tx: &Transaction<'_>,
     run: &RunId,
     expected: Position,
     held: Epoch,
 ) -> rusqlite::Result<Result<(), CommitError>> {
-    let by = run_epoch(tx, run)?;
-    if by > held {
-        return Ok(Err(CommitError::Fenced { held, by }));
+    let newest = run_epoch(tx, run)?;
+    if newest > held {
+        return Ok(Err(CommitError::Fenced { held, by: newest }));
     }
     let head = head(tx, run)?;
     let found = head.as_ref().map_or(Position::absent(), |head| head.position);

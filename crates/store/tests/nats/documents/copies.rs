@@ -191,14 +191,14 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
         let id = commit.write_id;
         let error = store.commit(commit).await.unwrap_err();
         assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
-        let lines = proxy.cut();
+        let connections = proxy.cut();
         let resolved = loop {
             if let Ok(resolved) = store.resolve_write(&run, id).await {
                 break resolved;
             }
         };
         assert_eq!(resolved, None);
-        let answer = deliver(lines).await;
+        let answer = deliver(connections).await;
         assert!(answer.contains("wrong last sequence"), "{answer}");
         let loaded = with_documents(&server).load(&run).await.unwrap();
         assert_eq!(
@@ -250,23 +250,25 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
+/// A checkpoint is a commit with a snapshot. Readers begin there, so it repeats what earlier messages have left, such as
+/// the written views.
 #[tokio::test]
-async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
+async fn views_that_are_marked_between_a_checkpoint_and_its_copy_are_kept() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
-    let mark =
+    let written_view =
         |path: &str| WrittenView { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
-    store.mark_views(&run, vec![mark("before")]).await.unwrap();
+    store.mark_views(&run, vec![written_view("before")]).await.unwrap();
     let proxy = Proxy::to(&server).await;
     let other = proxy.store(Duration::from_secs(60));
     other.open().await.unwrap();
     proxy.delay_from_bucket_write();
     let checkpoint = Commit { snapshot: Some("state".to_owned()), ..entry_commit(&run, first, "2") };
-    let checkpoint = Commit { views: vec![mark("with")], ..checkpoint };
+    let checkpoint = Commit { views: vec![written_view("with")], ..checkpoint };
     let committing = tokio::spawn(async move { TestStore::with_documents(other).commit(checkpoint).await });
     proxy.wait_until_delayed().await;
-    store.mark_views(&run, vec![mark("between")]).await.unwrap();
+    store.mark_views(&run, vec![written_view("between")]).await.unwrap();
     proxy.forward_delayed().await;
     let second = committing.await.unwrap().unwrap();
     for reader in [&store, &with_documents(&server)] {

@@ -69,9 +69,10 @@ async fn values_that_are_too_large_together_become_blobs() {
     assert_eq!(with_documents(&server).load(&run).await.unwrap().unwrap().external_write, None);
 }
 
-/// The entry hides the field, and the parts keep it.
+/// The engine keeps its own data in the field `callboard` of an entry. A field of the document with that name is not in
+/// the entry, but stays in the parts.
 #[tokio::test]
-async fn a_field_with_the_name_of_the_engines_part_is_hidden() {
+async fn a_field_with_the_name_of_the_engines_own_field_is_hidden() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
     let document = Some(json!({ "callboard": "theirs", "note": 1 }).to_string());

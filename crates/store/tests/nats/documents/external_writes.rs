@@ -88,7 +88,7 @@ async fn reformatting_a_document_changes_nothing() {
 }
 
 #[tokio::test]
-async fn every_other_external_write_has_its_reason() {
+async fn every_external_write_that_cannot_be_absorbed_has_its_reason() {
     let fixture = Fixture::new().await;
     let (_, entry) = fixture.newest().await;
     let with = |change: &dyn Fn(&mut Value)| {

@@ -16,7 +16,7 @@ use crate::contract::{self, Backend};
 use crate::contract_suite;
 use crate::test_store::{TestStore, address_with_documents};
 
-/// A server, used by commits with documents.
+/// A server whose commits all carry documents.
 struct Documents(Server);
 
 impl Backend for Documents {

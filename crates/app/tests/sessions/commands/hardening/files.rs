@@ -87,7 +87,7 @@ fn a_replaced_view_is_quarantined_in_a_store_on_another_file_system() {
     assert_eq!(fs::read_to_string(quarantined.join("inside")).unwrap(), "theirs");
 }
 
-/// Creates a directory on another file system than that of temporary files. Returns `None` if there is none.
+/// Creates a directory on another file system than that of temporary files. Panics if there is none.
 fn other_file_system() -> tempfile::TempDir {
     use std::os::unix::fs::MetadataExt as _;
     let device = |path: &Path| fs::metadata(path).map(|metadata| metadata.dev()).ok();

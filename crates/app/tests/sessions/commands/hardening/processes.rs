@@ -197,7 +197,7 @@ fn an_inherited_sigchld_ignore_changes_nothing() {
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// An agent that reports on TERM, once the gate is open.
+/// An agent that reports on TERM, once the pipe `gate` is open.
 const REPORTS_ON_TERM: &str = r#"a * do trap 'read -r _ <"$shared/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#;
 
 const SUCCEEDED_BEFORE_STOP: &str = "run `trial` succeeded before it could be stopped";

@@ -98,6 +98,7 @@ fn a_view_with_an_absurd_count_is_refused() {
     assert!(refused.stderr.contains("implausible `iteration_count` of 4294967295"), "{}", refused.stderr);
 }
 
+/// The view has the number of iterations, and does not say which gate looped back. The rebuilt journal must not guess.
 #[test]
 fn embedded_a_rebuilt_journal_names_only_known_gates() {
     let test_env = test_env();

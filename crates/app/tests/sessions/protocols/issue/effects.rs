@@ -1,4 +1,6 @@
 //! Each effect is performed once, although the engine is killed between any two of them. A script replaces `gh`.
+//!
+//! The example `crashing` is a `callboard` that is killed before or after the effect that the variable CRASH names.
 
 use std::fs;
 

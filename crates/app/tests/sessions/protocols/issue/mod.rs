@@ -44,7 +44,8 @@ impl IssueEnv {
         self.test_env.shared_dir().join(name)
     }
 
-    /// Sets the script of an agent, for all turns of its step or for one (`writer.2`).
+    /// Sets the script of an agent, for all turns of its step or for one (`writer.2`). Its command `say` reports
+    /// the given fields.
     fn set_agent_script(&self, step: &str, script: &str) {
         fs::write(self.shared_path("agents").join(step), script).unwrap();
     }
@@ -57,6 +58,7 @@ impl IssueEnv {
         self.test_env.callboard(&[&arguments, extra_args].concat()).run()
     }
 
+    /// Returns the learnings: what the store keeps of earlier runs for the prompts of later ones.
     fn learnings(&self) -> Value {
         let text = fs::read_to_string(self.test_env.store_dir().join("learnings.json")).unwrap();
         serde_json::from_str(&text).unwrap()

@@ -1,4 +1,5 @@
-//! The pipeline of writer, build and reviewer: its loop-backs, questions, leases, imports and rehearsals.
+//! The pipeline of writer, build and reviewer: its loop-backs, questions, leases, imports and rehearsals. An attempt of
+//! the pipeline is one pass through these three steps.
 
 use std::path::Path;
 

@@ -143,7 +143,7 @@ fn a_phase_that_exceeds_its_timeout_is_ended() {
 }
 
 #[test]
-fn each_phase_receives_the_states_key() {
+fn each_phase_receives_the_key_of_the_document() {
     let test_env = test_env();
     test_env.script_agent(&["execute * tell"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);

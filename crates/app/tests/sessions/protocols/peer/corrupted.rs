@@ -8,7 +8,7 @@ use crate::sessions::test_env;
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
-/// Makes a cycle whose engine was killed while its executor waits at the gate.
+/// Makes a cycle whose engine was killed while the agent of `execute` waits until the pipe `gate` is opened.
 fn cycle_with_killed_engine() -> (TestEnv, AgentBarrier) {
     let test_env = test_env();
     test_env.script_agent(&["execute * wait gate"]);

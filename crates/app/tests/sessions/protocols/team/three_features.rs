@@ -11,7 +11,8 @@ use crate::sessions::test_env;
 
 /// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the
 /// second merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last attempt,
-/// `pm.check`, waits until the test has killed the engine ten times.
+/// `pm.check`, waits until the test has killed the engine ten times. Its verdict `BAZINGA` says that the work
+/// is complete.
 const AGENTS: &str = r#"
 verdict() { more=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
 counts='{"total": 1, "passed": 1, "failed": 0}'

@@ -1,7 +1,7 @@
 //! Scenarios in which the original tool of the format failed; each test has the name of its scenario. Others are
 //! `missing_binary_ends_the_run` in `failing`, `three_item_data_loop_strictly_one_by_one` in `data_loops`,
 //! `success_keeps_unpushed_commits` in `worktrees` and `git_worktree`, `mapping_style_gate_accepted_or_refused_cleanly`
-//! in `conditions`, and `malformed_answer_file_does_not_approve` in `approving`.
+//! in `conditions`, and `malformed_answer_file_does_not_approve` in `approvals`.
 
 use std::fs;
 
@@ -171,6 +171,7 @@ fn stream_json_gate_failure_honoured() {
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
 }
 
+/// The steps need each other in a circle.
 #[test]
 fn cycle_refused() {
     let test_env = test_env();

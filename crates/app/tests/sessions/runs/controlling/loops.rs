@@ -8,7 +8,7 @@ use testkit::TestEnv;
 use crate::sessions::{last_error, status, test_env};
 
 /// Makes a workflow of `code`, `lint`, `review` and `ship`, in this order. `review` can loop back to `code`.
-fn with_review(plan: &[&str]) -> TestEnv {
+fn with_review(behaviours: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow_yaml(&[
         "id: code",
@@ -16,11 +16,12 @@ fn with_review(plan: &[&str]) -> TestEnv {
         "id: review, needs: [lint], loop_back_to: code",
         "id: ship, needs: [review]",
     ]);
-    test_env.script_agent(plan);
+    test_env.script_agent(behaviours);
     test_env
 }
 
-/// An agent of `code` that saves its environment and prompt in later iterations, and waits at the gate.
+/// An agent of `code` that saves its environment and prompt in later iterations, and waits until the pipe `gate` is
+/// opened.
 const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/environment"; cp "$PROMPT_PATH" "$shared/prompt"; read -r _ <"$shared/gate"; }; hand_in COMPLETED "did code""#;
 
 #[test]

@@ -8,7 +8,7 @@
 //!
 //! The rows go to a scratch database, so that memory does not grow with the store. The runner rebuilds runs from them.
 //!
-//! * `log`, `pages`: page images · `cells`: rows on a page · `rows`: which table a row belongs to
+//! * `wal`, `pages`: page images · `cells`: rows on a page · `rows`: which table a row belongs to
 
 mod cells;
 mod pages;
