@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use callboard::Program;
-use runner::{EffectOrder, PerformEffect};
+use runner::{PendingEffect, PerformEffect};
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value};
 
@@ -26,13 +26,13 @@ impl Crashing {
 }
 
 impl PerformEffect for Crashing {
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        self.effect.find(order)
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
+        self.effect.find(pending_effect)
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
         self.crash_if_chosen("before");
-        let performed = self.effect.perform(order);
+        let performed = self.effect.perform(pending_effect);
         self.crash_if_chosen("after");
         performed
     }

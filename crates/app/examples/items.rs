@@ -6,11 +6,12 @@ use std::sync::Arc;
 use callboard::Program;
 use protocol::peer::Peer;
 use protocol::steps::Steps;
-use protocol::{KindOf, Kinds};
+use protocol::{Protocols, protocol_kind};
 use runner::{Effects, PerformEffect};
 use testkit::items::{Items, Ledger};
 
-const PROTOCOLS: Kinds = Kinds(&[KindOf::<Steps>::STATIC, KindOf::<Peer>::STATIC, KindOf::<Items>::STATIC]);
+const PROTOCOLS: Protocols =
+    Protocols(&[protocol_kind::<Steps>(), protocol_kind::<Peer>(), protocol_kind::<Items>()]);
 
 fn main() -> ExitCode {
     let ledger: Arc<dyn PerformEffect> = Arc::new(Ledger);

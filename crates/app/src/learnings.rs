@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::issue::Issue;
 use protocol::run::RunStatus;
-use protocol::{Protocol as _, Typed};
+use protocol::{Protocol as _, TypedMachine};
 use runner::{Journal, RunAtRevision, Summary};
 use serde_json::{Value, json};
 use store::{AnyStore, RunListing};
@@ -29,7 +29,8 @@ pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Resul
     let mut is_changed = false;
     for row in store.runs().await? {
         if is_missing(&content, &row, &repo_dir)
-            && let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await?
+            && let Some(run_at) =
+                RunAtRevision::load(store.as_ref(), workspace.protocols, &row.run, None).await?
         {
             is_changed |= add_run(&mut content, &run_at);
         }
@@ -47,7 +48,8 @@ pub(crate) async fn add_if_ended(
     journal: &Journal,
 ) -> Result<(), Failure> {
     if journal.kind().info().name == Issue::NAME
-        && let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &journal.run, None).await?
+        && let Some(run_at) =
+            RunAtRevision::load(store.as_ref(), workspace.protocols, &journal.run, None).await?
     {
         add_ended(store, &run_at);
     }
@@ -56,7 +58,7 @@ pub(crate) async fn add_if_ended(
 
 /// Adds a run that has just ended. An error is only printed: the start of the next run adds it.
 pub(crate) fn add_ended(store: &AnyStore, run_at: &RunAtRevision) {
-    if Typed::<Issue>::of(run_at.machine()).is_none() {
+    if TypedMachine::<Issue>::of(run_at.machine()).is_none() {
         return;
     }
     let path = file(store);
@@ -110,7 +112,8 @@ fn is_missing(content: &Value, row: &RunListing, repo_dir: &str) -> bool {
 fn add_run(content: &mut Value, run_at: &RunAtRevision) -> bool {
     let options = &run_at.spec.options;
     let has_ended = matches!(run_at.state.run.status, RunStatus::Finished(_));
-    let machine = Typed::<Issue>::of(run_at.machine()).filter(|_| has_ended && !options.is_rehearsal());
+    let machine =
+        TypedMachine::<Issue>::of(run_at.machine()).filter(|_| has_ended && !options.is_rehearsal());
     let Some(mut session) = machine.and_then(|machine| machine.document.session()) else { return false };
     session["revision"] = run_at.revision.0.into();
     let repository = repository(session["url"].as_str().unwrap_or_default(), &options.location.repo_dir);

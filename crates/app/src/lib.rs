@@ -6,13 +6,13 @@
 mod cli;
 mod config;
 mod control;
-mod cycles;
 mod doctor;
 mod effects;
 mod engine;
 mod failure;
 mod learnings;
 mod output;
+mod peer_cycles;
 mod present;
 mod query;
 mod rehearsal;
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use protocol::{KINDS, Kinds};
+use protocol::{PROTOCOLS, Protocols};
 use runner::Effects;
 
 pub use effects::effects;
@@ -31,14 +31,14 @@ pub use effects::effects;
 /// What a program adds to the command line.
 #[derive(Debug, Clone)]
 pub struct Program {
-    pub protocols: Kinds,
+    pub protocols: Protocols,
     /// The effects that its protocols need besides [`effects()`]. One of the same name replaces it.
     pub effects: Effects,
 }
 
 impl Default for Program {
     fn default() -> Self {
-        Self { protocols: KINDS, effects: Effects::new() }
+        Self { protocols: PROTOCOLS, effects: Effects::new() }
     }
 }
 

@@ -1,25 +1,22 @@
-//! `cycle`, explored: its notation and its rules.
-//!
-//! The roles are `Ra` (requirements analyst), `Ep` (exploration planner), `Cd` (code developer) and `Vas` (validation
-//! archivist).
+//! The model of `cycle` for the explorer: its notation and its rules.
 
 use std::num::NonZeroU32;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::cycle::{
-    AgentStatus, Change, Completeness, Cycle, DecisionMode, Definition, Document, Item, PlannedTask,
-    Problems, Raised, RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict,
+    AgentStatus, Change, Completeness, Cycle, DecisionMode, Definition, Document, PlannedTask, Problems,
+    Raised, RaisedItem, RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict,
     check,
 };
+use protocol::protocol_trait::StepStatus;
 use protocol::report::{Report, ReportIdentity};
-use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, TypedMachine};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
 
-/// The meaning of the marks in tables of `cycle`.
+/// The meaning of the symbols in tables of `cycle`.
 pub const LEGEND: &str = "· not done   ✓ done   ✗ failed   @N in iteration N";
 
 /// A cycle of at most two iterations, with this many attempts per step.
@@ -42,10 +39,10 @@ pub fn test_check() -> CheckSpec {
 
 /// A model whose documents must keep the rules of `callboard check`.
 pub fn model(name: &str, definition: Definition, slots: Slots) -> Model<Cycle> {
-    Model::new(name, definition, slots, violations)
+    Model::new(name, definition, slots, document_problems)
 }
 
-fn violations(document: &Document) -> Vec<String> {
+fn document_problems(document: &Document) -> Vec<String> {
     let value = serde_json::to_value(document).expect("BUG: a document is plain data");
     check(&value)
         .into_iter()
@@ -86,32 +83,33 @@ fn raised_fields(raised: &[Raised]) -> Map<String, Value> {
 impl Explored for Cycle {
     fn verdicts(definition: &Definition, state: &State, step: &Step) -> Vec<Verdict> {
         // At most one decision or blocker is raised on a path: more of them multiply the states and show nothing new.
-        // For the same reason, none is raised in one iteration with parallel tasks or with decisions by the engine.
+        // For the same reason, none is raised in a cycle of a single iteration that has parallel tasks or lets the
+        // engine decide.
         let is_plain = definition.parallel == 1 && definition.decisions == DecisionMode::Ask;
         let may_raise = state.iteration == 1
             && state.decisions + state.blockers == 0
             && (is_plain || definition.max_iterations > 1);
         let each = [Problems::None, Problems::Some];
         match step {
-            Step::Phase(Role::Ra) => {
+            Step::Phase(Role::Analyst) => {
                 let mut verdicts = vec![Verdict::Specified { raised: Vec::new() }];
                 if may_raise {
-                    verdicts.push(Verdict::Specified { raised: decision(Role::Ep) });
-                    verdicts.push(Verdict::Specified { raised: blocker(Role::Ra) });
-                    verdicts.push(Verdict::Blocked { raised: blocker(Role::Ra) });
+                    verdicts.push(Verdict::Specified { raised: decision(Role::Planner) });
+                    verdicts.push(Verdict::Specified { raised: blocker(Role::Analyst) });
+                    verdicts.push(Verdict::Blocked { raised: blocker(Role::Analyst) });
                 }
                 verdicts
             }
             Step::Explore => vec![Verdict::Explored { raised: Vec::new() }],
-            Step::Baseline => vec![Verdict::Measured],
-            Step::Phase(Role::Ep) => [Completeness::Complete, Completeness::Incomplete]
+            Step::Baseline => vec![Verdict::BaselineTested],
+            Step::Phase(Role::Planner) => [Completeness::Complete, Completeness::Incomplete]
                 .map(|completeness| Verdict::Planned {
                     tasks: tasks(definition, state.iteration),
                     completeness,
                     raised: Vec::new(),
                 })
                 .to_vec(),
-            Step::Phase(Role::Cd) => {
+            Step::Phase(Role::Developer) => {
                 let coded =
                     |completeness, problems| Verdict::Coded { completeness, problems, raised: Vec::new() };
                 vec![
@@ -128,18 +126,20 @@ impl Explored for Cycle {
                     coded(Completeness::Incomplete, Vec::new()),
                 ];
                 if may_raise {
-                    verdicts.push(coded(Completeness::Complete, blocker(Role::Cd)));
+                    verdicts.push(coded(Completeness::Complete, blocker(Role::Developer)));
                 }
                 verdicts
             }
             Step::Merge(_) => vec![Verdict::Merged, Verdict::Conflict],
             Step::Test => each.map(|problems| Verdict::Tested { problems }).to_vec(),
-            Step::Phase(Role::Vas) => {
+            Step::Phase(Role::Validator) => {
                 let mut verdicts =
                     each.map(|problems| Verdict::Validated { problems, raised: Vec::new() }).to_vec();
                 if may_raise {
-                    verdicts
-                        .push(Verdict::Validated { problems: Problems::None, raised: decision(Role::Ra) });
+                    verdicts.push(Verdict::Validated {
+                        problems: Problems::None,
+                        raised: decision(Role::Analyst),
+                    });
                 }
                 verdicts
             }
@@ -212,7 +212,7 @@ impl Explored for Cycle {
                 set("gate_failure", true.into());
                 &[]
             }
-            Verdict::Measured | Verdict::Merged | Verdict::Answered | Verdict::FastForwarded => &[],
+            Verdict::BaselineTested | Verdict::Merged | Verdict::Answered | Verdict::FastForwarded => &[],
         };
         fields.extend(raised_fields(raised));
         let expected = ReportIdentity {
@@ -225,8 +225,10 @@ impl Explored for Cycle {
 
     fn answer(_: &Definition, step: &Step, _: &Verdict) -> Answer {
         match step {
-            Step::Answer(Item::Decision(_)) => Answer::Choose { option: "this".to_owned(), reason: None },
-            Step::Answer(Item::Blocker(_))
+            Step::Answer(RaisedItem::Decision(_)) => {
+                Answer::Choose { option: "this".to_owned(), reason: None }
+            }
+            Step::Answer(RaisedItem::Blocker(_))
             | Step::Phase(_)
             | Step::Explore
             | Step::Baseline
@@ -258,7 +260,7 @@ impl Explored for Cycle {
             Verdict::Specified { raised } => with_raised("specified", raised),
             Verdict::Explored { raised } => with_raised("explored", raised),
             Verdict::Blocked { raised } => with_raised("nothing", raised),
-            Verdict::Measured => "measured".to_owned(),
+            Verdict::BaselineTested => "measured".to_owned(),
             Verdict::Planned { completeness: Completeness::Complete, raised, .. } => {
                 with_raised("planned", raised)
             }
@@ -282,13 +284,13 @@ impl Explored for Cycle {
     }
 
     fn describe_step(definition: &Definition, state: &State, step: &Step) -> StepNotation {
-        let mark = match Self::step_status(definition, state, step) {
+        let symbol = match Self::step_status(definition, state, step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
             StepStatus::Unfinished => "·",
         };
-        let is_first = *step == Step::Phase(Role::Ra);
-        StepNotation { mark, note: if is_first { format!("@{}", state.iteration) } else { String::new() } }
+        let is_first = *step == Step::Phase(Role::Analyst);
+        StepNotation { symbol, note: if is_first { format!("@{}", state.iteration) } else { String::new() } }
     }
 
     fn describe_change(change: &Change) -> String {
@@ -303,13 +305,13 @@ impl Explored for Cycle {
             Change::Answered { item, .. } => format!("{} answered", item.id()),
             Change::Implemented { item } => format!("{} implemented", item.id()),
             Change::PhaseDone { stage } => format!("→ {stage:?}").to_lowercase(),
-            Change::OverlapStepEnded { step } => format!("{step} over"),
+            Change::OverlapStepEnded { step } => format!("{step} ended"),
             Change::Repeated { step } => format!("{step} again"),
             Change::TasksPlanned { tasks } => format!("{} tasks", tasks.len()),
             Change::TaskAsked { task } => format!("{task} asked"),
             Change::TaskCoded { task, .. } => format!("{task} coded"),
             Change::TaskMerged { task } => format!("{task} merged"),
-            Change::TaskRejected { task } => format!("{task} rejected"),
+            Change::TaskMergeFailed { task } => format!("merge of {task} failed"),
             Change::Tested => "tested".to_owned(),
             Change::Found { finding } => format!("found {finding:?}").to_lowercase(),
             Change::IterationClosed { resolved: true } => "resolved".to_owned(),
@@ -318,18 +320,21 @@ impl Explored for Cycle {
             Change::Completed => "completed".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Stopped => "stopped".to_owned(),
-            Change::Reopened => "reopened".to_owned(),
+            Change::Retried => "reopened".to_owned(),
         }
     }
 
-    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { state, document, .. }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let mut differences = Vec::new();
         let mut expect = |what: &str, is_right: bool| {
             if !is_right {
                 differences.push(what.to_owned());
             }
         };
-        let shown = document.state.status;
+        let shown = document.master_file.status;
         let status = match run.status {
             RunStatus::Running if state.iteration == 0 => matches!(shown, Status::Created | Status::Running),
             RunStatus::Running => shown == Status::Running,
@@ -345,8 +350,8 @@ impl Explored for Cycle {
             }
         };
         expect("the status is not that of the run", status);
-        expect("the iteration differs", document.state.current_iteration == state.iteration);
-        expect("the limit differs", document.state.max_iterations == state.max_iterations);
+        expect("the iteration differs", document.master_file.current_iteration == state.iteration);
+        expect("the limit differs", document.master_file.max_iterations == state.max_iterations);
         expect("the queued extensions differ", document.engine.extensions.len() == state.extensions as usize);
         for role in Role::ALL {
             let is_live = run.active_turns.iter().any(|(id, active)| {
@@ -356,7 +361,7 @@ impl Explored for Cycle {
                     && is_agent
                     && step.and_then(|step| step.role()) == Some(role)
             });
-            let is_running = document.state.agents.of(role).status == AgentStatus::Running;
+            let is_running = document.master_file.agents.of(role).status == AgentStatus::Running;
             expect(&format!("`{role}` is shown as running: {is_running}"), is_live == is_running);
         }
         for (id, active) in &run.active_turns {
@@ -368,12 +373,12 @@ impl Explored for Cycle {
             };
             expect(&format!("`{id}` is shown as {shown:?}"), shown == Some(expected));
         }
-        let done = document.state.completed_phases.len();
+        let done = document.master_file.completed_phases.len();
         let expected = match state.stage {
-            Stage::Created | Stage::Ra => 0,
-            Stage::Ep => 1,
-            Stage::Cd => 2,
-            Stage::Test | Stage::Vas => 3,
+            Stage::Created | Stage::Requirements => 0,
+            Stage::Planning => 1,
+            Stage::Coding => 2,
+            Stage::Test | Stage::Validation => 3,
             Stage::Aggregation | Stage::FastForward | Stage::Complete => 4,
         };
         expect("the completed phases differ", done == expected);
@@ -381,8 +386,8 @@ impl Explored for Cycle {
     }
 
     fn check_rules(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
-        let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
-        let (state, document) = (&machine.state, &machine.document.state);
+        let machine = TypedMachine::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
+        let (state, document) = (&machine.state, &machine.document.master_file);
         let mut violations = Vec::new();
         let mut expect = |rule: &'static str, is_kept: bool| {
             if !is_kept {

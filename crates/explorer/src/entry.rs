@@ -109,7 +109,7 @@ fn failure_evidence(kind: FailureKind, error: &str) -> Evidence {
 /// Returns the timers that an engine sets: one for each attempt that will be retried.
 fn timers(decision: &Decision, at: Timestamp) -> Vec<Timer> {
     let retried = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { .. }, .. } => Some(attempt),
+        Change::Ended { attempt, consequence: AttemptConsequence::WillRetry { .. }, .. } => Some(attempt),
         _ => None,
     });
     let timer = |attempt: &AttemptId| Timer { attempt: attempt.clone(), fires_at: at, length_ms: 1 };

@@ -18,7 +18,7 @@ pub enum Input {
     /// Queued steps are started in free slots by an entry of its own ([`Scheduling::Separate`]).
     StartQueued,
     Request(Request),
-    /// A client writes to the document.
+    /// An agent or a person writes to the document.
     Write(WriteInput),
 }
 
@@ -29,7 +29,7 @@ impl Input {
     }
 }
 
-/// How often one turn may be interrupted. Further interruptions only repeat the same states, up to the limit.
+/// How often one turn may be interrupted. Further interruptions only repeat the same states, up to `MAX_INTERRUPTIONS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruptions {
     Never,
@@ -54,7 +54,7 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
-    // Offered next to the facts, which may come before the engine has seen the request of another client.
+    // Facts may come first: the engine may not have seen yet that a command has committed a request.
     if model.scheduling == Scheduling::Separate
         && !start_queued(&mut run.clone(), model.slots.count()).is_nothing()
     {

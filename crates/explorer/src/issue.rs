@@ -1,22 +1,22 @@
-//! `issue`, explored: its notation and its rules.
+//! The model of `issue` for the explorer: its notation and its rules.
 
 use std::num::NonZeroU32;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::issue::{
-    Addressee, Agent, Change, Closing, Definition, Document, EnumOrText, Issue, IssueData, Pending,
-    PipelineStatus, Stage, State, Step, StepRecordStatus, TrackerSpec, TriageMode, Verdict,
+    Addressee, Agent, Change, CloseIssue, Definition, Document, EnumOrText, Issue, IssueData, Pending,
+    PipelineStatus, ReviewVerdict, Stage, State, Step, StepRecordStatus, TrackerSpec, TriageMode, Verdict,
 };
+use protocol::protocol_trait::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::report::{Report, ReportIdentity};
-use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Timestamp, Typed};
+use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Timestamp, TypedMachine};
 use serde_json::{Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
 /// Returns a definition with this many pipeline attempts and questions.
-pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Definition {
+pub fn definition(attempts: u32, questions: u32, triage: TriageMode, close_issue: CloseIssue) -> Definition {
     Definition {
         issue: IssueData {
             number: 42,
@@ -32,8 +32,9 @@ pub fn definition(attempts: u32, questions: u32, triage: TriageMode, closing: Cl
         max_questions: questions,
         branch: "agent/issue-42".to_owned(),
         base: Some("main".to_owned()),
-        start: "abc".to_owned(),
-        closing,
+        retarget_pull_request: false,
+        start_commit: "abc".to_owned(),
+        close_issue,
         checks: Vec::new(),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),
@@ -190,7 +191,7 @@ impl Explored for Issue {
     }
 
     fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
-        let mark = match state.status(*step) {
+        let symbol = match state.status(*step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
             StepStatus::Unfinished => "·",
@@ -205,7 +206,7 @@ impl Explored for Issue {
             }
             _ => String::new(),
         };
-        StepNotation { mark, note }
+        StepNotation { symbol, note }
     }
 
     fn describe_change(change: &Change) -> String {
@@ -223,7 +224,10 @@ impl Explored for Issue {
         }
     }
 
-    fn document_differences(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { definition, state, document }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let mut differences: Vec<_> = document_differences(definition, state, document);
         for step in Self::steps(definition, state) {
             let id = Self::step_id(&step);
@@ -241,8 +245,8 @@ impl Explored for Issue {
     }
 
     fn check_rules(definition: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
-        let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
-        let Typed { state, document, .. } = machine;
+        let machine = TypedMachine::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
+        let TypedMachine { state, document, .. } = machine;
         let mut violations = Vec::new();
         let mut expect = |holds: bool, rule: &'static str| {
             if !holds {
@@ -250,11 +254,16 @@ impl Explored for Issue {
             }
         };
         let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);
-        expect(succeeded == (state.stage == Stage::Done), "a run has succeeded if its pipeline is done");
+        expect(
+            succeeded == (state.stage == Stage::Done),
+            "a run has succeeded if and only if its pipeline is done",
+        );
         expect(state.attempt <= definition.pipeline_attempts.get(), "the attempts are limited");
         expect(state.asked <= definition.max_questions, "the questions are limited");
         let is_committing = matches!(state.stage, Stage::Commit | Stage::Push | Stage::PullRequest);
-        expect(!is_committing || document.review.completed, "only reviewed work is committed");
+        let verdict = document.review.verdict.as_ref().and_then(EnumOrText::known);
+        let is_approved = document.review.completed && verdict == Some(ReviewVerdict::Approved);
+        expect(!is_committing || is_approved, "only approved work is committed");
         violations
     }
 }
@@ -267,6 +276,22 @@ pub fn describe_pending(pending: &Pending) -> String {
         Pending::Escalation(Addressee::Agent(_)) => "try".to_owned(),
         Pending::Block => "block".to_owned(),
     }
+}
+
+/// Returns the words for the items of `engine.pending`, each like [`describe_pending`].
+fn describe_pending_ids(document: &Document) -> Vec<String> {
+    let communication = &document.communication;
+    let describe = |id: &String| {
+        let has_id = |other: &Option<String>| other.as_ref() == Some(id);
+        let question = communication.questions.iter().find(|question| has_id(&question.id));
+        let escalation = communication.escalations.iter().find(|escalation| has_id(&escalation.id));
+        match (question, escalation) {
+            (Some(question), _) => format!("?{}", question.to),
+            (None, Some(escalation)) => if escalation.requires_human { "esc" } else { "try" }.to_owned(),
+            (None, None) => id.clone(),
+        }
+    };
+    document.engine.pending.iter().map(describe).collect()
 }
 
 /// Returns how the document differs from the state.
@@ -289,8 +314,10 @@ fn document_differences(definition: &Definition, state: &State, document: &Docum
     if document.pipeline.attempt != state.attempt {
         differences.push(format!("the attempt is {}, not {}", document.pipeline.attempt, state.attempt));
     }
-    if document.engine.pending.len() != state.pending.len() {
-        differences.push(format!("{:?} waits, not {:?}", document.engine.pending, state.pending));
+    let shown = describe_pending_ids(document);
+    let pending: Vec<_> = state.pending.iter().map(describe_pending).collect();
+    if shown != pending {
+        differences.push(format!("{shown:?} waits, not {pending:?}"));
     }
     if document.engine.asked != state.asked {
         differences.push(format!("{} were asked, not {}", document.engine.asked, state.asked));

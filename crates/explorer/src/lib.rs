@@ -20,7 +20,7 @@ mod input;
 pub mod issue;
 mod model;
 pub mod peer;
-mod report;
+mod render;
 mod search;
 pub mod steps;
 pub mod team;
@@ -32,17 +32,17 @@ mod write_input;
 pub use checks::{CounterExample, Violation};
 pub use input::{Input, Interruptions};
 pub use model::{Model, Scheduling, Slots};
-pub use report::DocumentWrites;
+pub use render::DocumentChanges;
 pub use search::{Exploration, Limits, Rows};
 pub use team_files::TeamSchemas;
 pub use transition::Transition;
 pub use walk::{WalkParams, WalkStats};
-pub use write_input::{Rights, WriteInput};
+pub use write_input::{WriteInput, WritePermission};
 
 use protocol::present::Present;
 use protocol::report::Report;
 use protocol::run::Run;
-use protocol::{Answer, Typed};
+use protocol::{Answer, TypedMachine};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -94,7 +94,7 @@ pub trait Explored: Present {
     /// The change in a word or two.
     fn describe_change(change: &Self::Change) -> String;
 
-    /// The position of the document in a word or two, such as `plan in_progress`. `None` if the run determines it.
+    /// The status of the document in a word or two, such as `plan in_progress`. `None` if the run determines it.
     fn describe_document(_: &Self::Document) -> Option<String> {
         None
     }
@@ -105,15 +105,15 @@ pub trait Explored: Present {
     }
 
     /// Differences between the run and the document that the machine has written about it.
-    fn document_differences(run: &Run, machine: &Typed<Self>) -> Vec<String>;
+    fn document_differences(run: &Run, machine: &TypedMachine<Self>) -> Vec<String>;
 
     /// Checks the rules of this protocol for one transition. Returns those that do not hold.
     fn check_rules(definition: &Self::Definition, transition: &Transition<'_, Self>) -> Vec<Violation>;
 }
 
 /// Returns the definition, the state and the document of a run.
-pub(crate) fn typed<P: Explored>(run: &Run) -> &Typed<P> {
-    Typed::of(&*run.machine).expect("BUG: the run is of another protocol")
+pub(crate) fn typed<P: Explored>(run: &Run) -> &TypedMachine<P> {
+    TypedMachine::of(&*run.machine).expect("BUG: the run is of another protocol")
 }
 
 /// Returns a verdict or a request as the journal has it.
@@ -130,7 +130,7 @@ fn from_json<T: DeserializeOwned>(value: &Value) -> T {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepNotation {
     /// One character: done, failed, …
-    pub mark: &'static str,
+    pub symbol: &'static str,
     /// What follows the step's name, such as the number of loop-backs. Usually empty.
     pub note: String,
 }

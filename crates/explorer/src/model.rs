@@ -9,7 +9,7 @@ use protocol::entry::{Entry, Input as EntryInput, RecoverySource};
 use protocol::run::{
     Absorbed, Decision, Run, RunState, absorb, consider, import, make_deferred_transition, open, start_queued,
 };
-use protocol::{RunId, RunLocation, Timestamp, Typed};
+use protocol::{RunId, RunLocation, Timestamp, TypedMachine};
 use serde_json::Value;
 
 use super::transition::{Node, Transition};
@@ -45,8 +45,8 @@ impl fmt::Display for Slots {
 pub enum Scheduling {
     /// In the entry that queued them, as an engine does with its own decisions.
     Together,
-    /// In an entry of its own, as after the request of another client or a deferred transition. The engine may be
-    /// killed before it.
+    /// In an entry of its own, as after a deferred transition, or a request that a command has committed. The engine
+    /// may be killed before it.
     Separate,
 }
 
@@ -134,7 +134,7 @@ impl<P: Explored> Model<P> {
             let location =
                 RunLocation::new(RunId::new("explored").expect("BUG: the name is safe"), "/repo".to_owned());
             let at = Timestamp::from_micros(1_750_000_000_000_000);
-            let machine = Typed::<P> {
+            let machine = TypedMachine::<P> {
                 definition: Arc::clone(&self.definition),
                 state: P::begin(&self.definition),
                 document: Arc::new(P::open_document(&self.definition, &location, at)),
@@ -147,6 +147,7 @@ impl<P: Explored> Model<P> {
                 written: Vec::new(),
             };
             let mut run = before.state.run.clone();
+            // The digest of the stored definition; the explorer stores none.
             let input = EntryInput::Opened { definition: "none".to_owned() };
             match &self.import {
                 None => {
@@ -164,11 +165,11 @@ impl<P: Explored> Model<P> {
     fn import(&self, mut opened: Node, document: &Value) -> Result<Node, Failure> {
         checks::document::store_changed_parts(&mut opened);
         let mut run = opened.state.run.clone();
-        let position = run
+        let imported = run
             .machine
             .import(document)
             .map_err(|why| vec![Violation::new("a valid document can be imported", why.to_string())])?;
-        let decision = import(&mut run, position, BTreeMap::new());
+        let decision = import(&mut run, imported, BTreeMap::new());
         let source = RecoverySource::View { path: "/repo/view.json".to_owned(), document: document.clone() };
         Ok(self.commit(&opened, None, run, EntryInput::Recovered { source }, decision)?.0)
     }
@@ -245,7 +246,7 @@ impl<P: Explored> Model<P> {
                 "the changes of the decision, replayed, give another state",
             ));
         }
-        violations.extend(checks::document::record::<P>(&mut after, &stored));
+        violations.extend(checks::document::record_and_compare::<P>(&mut after, &stored));
         let transition =
             Transition { before: &before.state.run, input, entry: &entry, after: &after.state.run };
         violations.extend(checks::check_transition(self, before, &transition));

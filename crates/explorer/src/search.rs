@@ -7,7 +7,9 @@ use protocol::run::{RunStatus, TurnStatus};
 
 use super::input::{Interruptions, facts, requests};
 use super::model::{InputResult, Model};
-use super::report::{DocumentWrites, Row, describe_changes, describe_input, describe_run, describe_written};
+use super::render::{
+    DocumentChanges, Row, describe_changes, describe_document_change, describe_input, describe_run,
+};
 use super::transition::Node;
 use super::{CounterExample, Explored, Input, Violation, checks, typed};
 
@@ -89,10 +91,10 @@ pub struct Exploration {
     /// The number of inputs on the longest path without requests and answers, from any state.
     pub longest_path: usize,
     pub(super) rows: Vec<Row>,
-    pub(super) writes: DocumentWrites,
+    pub(super) document_changes: DocumentChanges,
 }
 
-/// What identifies a state: the run without the numbers of its turns and attempts, the position of its document, and
+/// What identifies a state: the run without the numbers of its turns and attempts, the status of its document, and
 /// the names of the writes on the path.
 type Key<P> = (
     RunStatus,
@@ -108,8 +110,8 @@ fn key<P: Explored>(node: &Node) -> Key<P> {
     let active_turns = run.active_turns.iter();
     let active_turns = active_turns
         .map(|(step, active)| (step.clone(), active.failures, active.interruptions, active.status));
-    let position = P::describe_document(&machine.document);
-    (run.status, machine.state.clone(), active_turns.collect(), position, node.written.clone())
+    let document_status = P::describe_document(&machine.document);
+    (run.status, machine.state.clone(), active_turns.collect(), document_status, node.written.clone())
 }
 
 /// A search in progress. States are numbered by their index in `visits`.
@@ -123,7 +125,7 @@ struct Search<'s, P: Explored> {
     transitions: usize,
     refusals: usize,
     rows: Vec<Row>,
-    writes: DocumentWrites,
+    document_changes: DocumentChanges,
 }
 
 /// A state that was reached.
@@ -148,7 +150,7 @@ impl<P: Explored> Model<P> {
             transitions: 0,
             refusals: 0,
             rows: Vec::new(),
-            writes: DocumentWrites::default(),
+            document_changes: DocumentChanges::default(),
         };
         search.run()
     }
@@ -215,7 +217,7 @@ impl<P: Explored> Search<'_, P> {
             refusals: self.refusals,
             longest_path,
             rows: std::mem::take(&mut self.rows),
-            writes: std::mem::take(&mut self.writes),
+            document_changes: std::mem::take(&mut self.document_changes),
         })
     }
 
@@ -263,11 +265,11 @@ impl<P: Explored> Search<'_, P> {
         };
         self.transitions += 1;
         let changes = || {
-            let written = describe_written::<P>(&node.state.run, &next.state.run);
-            describe_changes::<P>(&entry.changes) + &written
+            let document_change = describe_document_change::<P>(&node.state.run, &next.state.run);
+            describe_changes::<P>(&entry.changes) + &document_change
         };
         self.keep_row(node, &input, changes, Some(&next));
-        self.writes.record::<P>(node, &input, &next);
+        self.document_changes.record::<P>(node, &input, &next);
         let requests = self.visits[state].requests + usize::from(matches!(input, Input::Request(_)));
         let count = self.visits.len();
         let found = *self.index.entry(key::<P>(&next)).or_insert(count);
@@ -342,12 +344,23 @@ impl<P: Explored> Search<'_, P> {
             }
         }
         if sorted < incoming.len() {
-            // A state that is never ready is on a cycle or behind one.
-            let on_cycle = (0..incoming.len()).find(|state| incoming[*state] > 0).unwrap_or(0);
+            let state = self.state_on_cycle(|state| incoming[state] > 0);
             let violation =
                 Violation::new("facts never form a cycle", "from here the run can return to this state");
-            return Err(self.model.counter_example(vec![violation], &self.path(on_cycle, None)));
+            return Err(self.model.counter_example(vec![violation], &self.path(state, None)));
         }
         Ok(length.into_iter().max().unwrap_or(0))
+    }
+
+    /// Returns the first state on a cycle. `is_left` holds for the states on cycles and behind them. Each of them follows
+    /// another one, so a walk back ends on a cycle.
+    fn state_on_cycle(&self, is_left: impl Fn(usize) -> bool) -> usize {
+        let mut previous = vec![None; self.visits.len()];
+        for (state, visit) in self.visits.iter().enumerate().filter(|(state, _)| is_left(*state)) {
+            visit.next.iter().for_each(|next| previous[*next] = Some(state));
+        }
+        let first = (0..previous.len()).find(|state| is_left(*state)).unwrap_or(0);
+        let walk = std::iter::successors(Some(first), |state| previous[*state]);
+        walk.skip(previous.len()).take(previous.len()).min().unwrap_or(first)
     }
 }

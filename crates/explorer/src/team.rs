@@ -1,18 +1,18 @@
-//! `team`, explored: its notation and its rules.
+//! The model of `team` for the explorer: its notation and its rules.
 
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
 use std::time::Duration;
 
+use protocol::protocol_trait::StepStatus;
 use protocol::report::{Report, ReportIdentity};
-use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus};
 use protocol::team::{
     Blocked, Change, Choice, DecisionReason, Definition, DevelopReason, DeveloperVerdict, FinalStage,
-    GroupId, Limits, MergeVerdict, ModeChoice, PlannedCriterion, PlannedGroup, PlannedWork, PmStep,
-    QaVerdict, Role, Stage, State, Step, Team, TechLeadVerdict, Verdict,
+    GroupId, Limits, MergeVerdict, ModeChoice, PlannedCriterion, PlannedWork, PmStep, QaVerdict, Role,
+    ScheduledGroup, Stage, State, Step, Team, TechLeadVerdict, Verdict,
 };
-use protocol::{Answer, Outcome, Protocol as _, RunId, Timestamp, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, Timestamp, TypedMachine};
 use serde_json::{Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
@@ -67,7 +67,7 @@ pub fn planned_state() -> State {
     state
 }
 
-/// Returns the model of a plan. Its documents must fit the schemas of the seed.
+/// Returns the model of a plan. Its documents must fit the original schemas.
 pub fn model(plan: Plan, slots: Slots) -> Model<Team> {
     let schemas = TeamSchemas::new();
     Model::new(definition(plan).request, definition(plan), slots, move |document| {
@@ -79,8 +79,8 @@ fn group(id: &str) -> GroupId {
     GroupId::new(id).expect("BUG: the name is safe")
 }
 
-fn planned_group(id: &str, after: &[&str]) -> PlannedGroup {
-    PlannedGroup { id: group(id), phase: 0, after: after.iter().map(|id| group(id)).collect() }
+fn planned_group(id: &str, after: &[&str]) -> ScheduledGroup {
+    ScheduledGroup { id: group(id), phase: 0, after: after.iter().map(|id| group(id)).collect() }
 }
 
 /// Returns the plan of the model: its groups and criteria, and the report that gives them.
@@ -94,7 +94,7 @@ fn plan_of(definition: &Definition) -> (PlannedWork, Value) {
     (PlannedWork { groups, criteria }, report)
 }
 
-fn plan_report(groups: &[PlannedGroup], has_command: bool) -> Value {
+fn plan_report(groups: &[ScheduledGroup], has_command: bool) -> Value {
     let tasks: Vec<_> = groups
         .iter()
         .map(|group| json!({ "id": format!("T{}", group.id), "description": "do it" }))
@@ -195,7 +195,7 @@ impl Explored for Team {
                     split_of(&group(&id[..id.len() - 1])).1
                 }
             }
-            // The word by which the project manager of the seed says that all work is done.
+            // The word by which the project manager of the original says that all work is done.
             Verdict::Complete => json!({ "verdict": "BAZINGA" }),
             Verdict::Criteria { failed } => {
                 let code = i32::from(!failed.is_empty());
@@ -281,7 +281,7 @@ impl Explored for Team {
     }
 
     fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
-        let mark = match Self::step_status(&definition(Plan::One), state, step) {
+        let symbol = match Self::step_status(&definition(Plan::One), state, step) {
             StepStatus::Succeeded => "✓",
             StepStatus::Skipped => "-",
             StepStatus::Failed => "✗",
@@ -300,7 +300,7 @@ impl Explored for Team {
             }
             Step::Group(..) | Step::Pm(_) => String::new(),
         };
-        StepNotation { mark, note }
+        StepNotation { symbol, note }
     }
 
     fn describe_change(change: &Change) -> String {
@@ -308,14 +308,14 @@ impl Explored for Team {
             Change::Planned { work, .. } => format!("{} groups", work.groups.len()),
             Change::Replaced { group, .. } => format!("{group} replaced"),
             Change::Moved { group, to, .. } => format!("{group} → {}", stage_word(*to)),
-            Change::Asked { group, limit, .. } => format!("{group} asks: {}", limit_word(*limit)),
+            Change::Asked { group, reason, .. } => format!("{group} asks: {}", reason_word(*reason)),
             Change::Chosen { group, choice } => {
                 format!("{group} {}", Self::describe_verdict(&Verdict::Choice(*choice)))
             }
             Change::CriteriaRan { failed } => format!("{} criteria fail", failed.len()),
             Change::Refused { .. } => "completion refused".to_owned(),
-            Change::CheckAsked => "check asks".to_owned(),
-            Change::CheckChosen { choice } => Self::describe_verdict(&Verdict::Choice(*choice)),
+            Change::CompletionAsked => "check asks".to_owned(),
+            Change::CompletionChosen { choice } => Self::describe_verdict(&Verdict::Choice(*choice)),
             Change::Accepted => "completion accepted".to_owned(),
             Change::FastForwarded => "fast-forwarded".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
@@ -324,11 +324,14 @@ impl Explored for Team {
         }
     }
 
-    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { state, document, .. }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let mut differences = Vec::new();
         for (id, group) in &state.groups {
             match document.groups.get(id) {
-                Some(shown) if (shown.stage, shown.hold) == (group.stage, group.hold) => {}
+                Some(shown) if (shown.stage, shown.progress) == (group.stage, group.progress) => {}
                 shown => differences.push(format!("group `{id}` is {group:?} and shown as {shown:?}")),
             }
         }
@@ -345,7 +348,7 @@ impl Explored for Team {
         let state = transition.state_after();
         if transition.after.status == RunStatus::Finished(Outcome::Succeeded) {
             let open = state.groups.values().any(|group| !group.is_done());
-            if open || state.ending != FinalStage::FastForwarded {
+            if open || state.final_stage != FinalStage::FastForwarded {
                 violations.push(Violation::new("a run succeeds when all groups are done", "one is open"));
             }
         }
@@ -392,8 +395,8 @@ fn stage_word(stage: Stage) -> &'static str {
     }
 }
 
-fn limit_word(limit: DecisionReason) -> &'static str {
-    match limit {
+fn reason_word(reason: DecisionReason) -> &'static str {
+    match reason {
         DecisionReason::Developer => "developer turns",
         DecisionReason::Qa => "qa turns",
         DecisionReason::Review => "reviews",

@@ -1,4 +1,4 @@
-//! The six files of `team`, validated with the schemas of the seed.
+//! The six files of `team`, validated with the original schemas.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const SCHEMAS: [(&str, &str); 6] = [
     ("messages/techlead_to_dev.json", include_str!("../../../docs/schema/team/techlead_to_dev.schema.json")),
 ];
 
-/// The schemas of the seed, by the file that each describes.
+/// The original schemas, by the file that each describes.
 #[derive(Debug)]
 pub struct TeamSchemas(Vec<(&'static str, Value, Validator)>);
 
@@ -30,7 +30,7 @@ impl TeamSchemas {
         Self(SCHEMAS.map(schema).into())
     }
 
-    /// Returns what is wrong with the files, formats included.
+    /// Returns what is wrong with the files, also by the keyword `format` of the schemas, such as `date-time`.
     pub fn violations(&self, views: &[View]) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, _, validator) in &self.0 {
@@ -75,9 +75,9 @@ fn collect_properties(schema: &Value, path: &str, names: &mut BTreeSet<String>) 
         collect_properties(inner, &path, names);
         names.insert(path);
     }
-    for (keyword, mark) in [("additionalProperties", "/*"), ("items", "[]")] {
+    for (keyword, suffix) in [("additionalProperties", "/*"), ("items", "[]")] {
         if let Some(inner) = schema.get(keyword) {
-            collect_properties(inner, &format!("{path}{mark}"), names);
+            collect_properties(inner, &format!("{path}{suffix}"), names);
         }
     }
 }

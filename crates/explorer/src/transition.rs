@@ -61,7 +61,7 @@ impl<'a, P: Explored> Transition<'a, P> {
     pub fn started(&self) -> impl Iterator<Item = &'a AttemptId> {
         self.entry.actions.iter().filter_map(|action| match action {
             Action::Start { attempt } => Some(attempt),
-            Action::End { .. } => None,
+            Action::Stop { .. } => None,
         })
     }
 }

@@ -12,12 +12,12 @@ pub struct WriteInput {
     pub name: &'static str,
     pub author: EditAuthor,
     pub patch: Patch,
-    pub rights: Rights,
+    pub permission: WritePermission,
 }
 
 /// Whether the format permits a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rights {
+pub enum WritePermission {
     Granted,
     Refused,
 }
@@ -25,21 +25,23 @@ pub enum Rights {
 /// The result of a write: an entry input, nothing if the document already contains it, or the kind of refusal.
 type Considered = Result<Option<EntryInput>, String>;
 
-/// Considers a write by a client that has read the newest document.
+/// Considers a write whose author has read the newest document.
 pub(super) fn consider(before: &Node, write: &WriteInput) -> Result<Considered, Violation> {
-    let WriteInput { name, author, patch, rights } = write;
+    let WriteInput { name, author, patch, permission } = write;
     let machine = &before.state.run.machine;
     let edited = machine.edit(&machine.document(), author, patch);
     let wrong = |what: String| Violation::new("only permitted writes are accepted", what);
-    match (edited, rights) {
-        (Ok(_), Rights::Refused) => Err(wrong(format!("`{name}` is let"))),
-        (Err(why), Rights::Granted) => Err(wrong(format!("`{name}` is refused: {why}"))),
-        (Err(why), Rights::Refused) if why.to_string().is_empty() => {
+    match (edited, permission) {
+        (Ok(_), WritePermission::Refused) => {
+            Err(wrong(format!("`{name}` is accepted, and the format does not permit it")))
+        }
+        (Err(why), WritePermission::Granted) => Err(wrong(format!("`{name}` is refused: {why}"))),
+        (Err(why), WritePermission::Refused) if why.to_string().is_empty() => {
             Err(Violation::new("a refusal has a reason", format!("{why:?} is empty")))
         }
-        (Err(why), Rights::Refused) => Ok(Err(why.kind().to_owned())),
-        (Ok(None), Rights::Granted) => Ok(Ok(None)),
-        (Ok(Some(edit)), Rights::Granted) => {
+        (Err(why), WritePermission::Refused) => Ok(Err(why.kind().to_owned())),
+        (Ok(None), WritePermission::Granted) => Ok(Ok(None)),
+        (Ok(Some(edit)), WritePermission::Granted) => {
             let from = before
                 .state
                 .run

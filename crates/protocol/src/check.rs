@@ -1,11 +1,11 @@
 //! Violations of the rules of a document, for all protocols. Each protocol has its rules in its own `check.rs`.
 
-mod findings;
 pub mod schema;
+mod violation_collector;
 
 use serde::Serialize;
 
-pub(crate) use findings::{Location, ViolationCollector, kind};
+pub(crate) use violation_collector::{Location, ViolationCollector, json_type};
 
 /// One violated rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -20,12 +20,12 @@ pub struct Violation {
 }
 
 /// Returns the pointer of a member of the object at `pointer`.
-pub(crate) fn member(pointer: &str, key: &str) -> String {
+pub(crate) fn member_pointer(pointer: &str, key: &str) -> String {
     format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
 }
 
 /// Returns the pointer of an entry of the list at `pointer`.
-pub(crate) fn entry(pointer: &str, index: usize) -> String {
+pub(crate) fn entry_pointer(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
 }
 

@@ -40,7 +40,7 @@ pub enum EditRefusal {
 }
 
 impl EditRefusal {
-    /// Returns the stable name of the refusal: the specification's word, if it has one.
+    /// Returns the stable name of the refusal: the original's word, if it has one.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::EngineOnly => "engine_only",

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::people::Answer;
+use crate::protocol_trait::{Erased, Payload, Protocol};
 use crate::report::Report;
-use crate::rules::{Erased, Payload, Protocol};
 use crate::run::{Action, Change, Ending, Fact, Request};
 use crate::{AttemptId, Revision, Timestamp};
 
@@ -45,7 +45,8 @@ pub enum Author {
     /// A person or a program that used a command.
     Person { name: String, host: String },
     /// Another client of the NATS bucket that holds the documents; `sequence` is the message it wrote.
-    Client { bucket: String, sequence: u64 },
+    #[serde(rename = "client")]
+    BucketClient { bucket: String, sequence: u64 },
 }
 
 impl Author {
@@ -53,7 +54,7 @@ impl Author {
     pub fn host(&self) -> &str {
         match self {
             Self::Engine { host, .. } | Self::Person { host, .. } => host,
-            Self::Client { .. } => "",
+            Self::BucketClient { .. } => "",
         }
     }
 }
@@ -62,7 +63,7 @@ impl Author {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<T: Payload = Erased> {
-    /// The run was opened; `definition` is the digest of its definition.
+    /// The run was opened; `definition` is the digest of its run spec, which contains the definition.
     Opened { definition: String },
     Fact {
         #[serde(flatten)]
@@ -88,7 +89,7 @@ pub enum Input<T: Payload = Erased> {
         #[serde(skip_serializing_if = "Option::is_none")]
         from: Option<AttemptId>,
     },
-    /// No input: the protocol's deferred transition was applied.
+    /// No input: the protocol's deferred transition was applied, or queued steps were started in free slots.
     Deferred,
     /// The run was restored after damage, or created from data of another store.
     Recovered { source: RecoverySource },
@@ -113,9 +114,10 @@ impl<T: Payload> Input<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoverySource {
-    /// A damaged store, whose journal ends with the entry before this one. `lost` says why.
+    /// A damaged store, whose journal ends with the entry before this one. `reason` says why.
     Journal {
-        lost: String,
+        #[serde(rename = "lost")]
+        reason: String,
         /// The last readable revision, and the newest one that is known to have existed.
         #[serde(skip_serializing_if = "Option::is_none")]
         gap: Option<(Revision, Revision)>,
@@ -139,14 +141,14 @@ pub enum RecoverySource {
     View { path: String, document: Value },
     /// An archive written on another host.
     Archive { host: String },
-    /// A document read from the dump of a foreign store.
+    /// A document of the original program, read from a dump of its key-value store.
     Migrated { from: String, document: Value },
 }
 
 impl std::fmt::Display for RecoverySource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Journal { lost, .. } => write!(f, "recovered from a damaged store: {lost}"),
+            Self::Journal { reason, .. } => write!(f, "recovered from a damaged store: {reason}"),
             Self::Document { restored_from, problem, quarantine, .. } => {
                 write!(f, "document restored from revision {restored_from}: {problem}")?;
                 match quarantine {
@@ -180,8 +182,8 @@ pub struct Evidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// A sentence for each field or edit that was removed from the report because the step had no right to it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub refused: Vec<String>,
+    #[serde(rename = "refused", default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_edits: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -204,7 +206,8 @@ pub enum FailureKind {
     Timeout,
     /// It wrote no output for too long.
     Silence,
-    /// It was killed by something other than the engine.
+    /// It was cut short: killed by something other than the engine, lost with its shim or host, never begun, or ended
+    /// because the run was paused or stopped.
     Interrupted,
     /// A user stopped it.
     Cancelled,

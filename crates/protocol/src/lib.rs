@@ -20,8 +20,8 @@ mod machine;
 pub mod peer;
 mod people;
 pub mod present;
+pub mod protocol_trait;
 pub mod report;
-pub mod rules;
 pub mod run;
 pub mod steps;
 pub mod team;
@@ -31,12 +31,14 @@ mod truncated_json;
 pub use brief::prompt;
 pub use closest::closest;
 pub use ids::{AttemptId, AttemptNo, BadAttemptId, Epoch, InvalidId, Revision, RunId, StepId, Turn};
-pub use machine::{Document, KINDS, Kind, KindInfo, KindOf, Kinds, Machine, Typed};
-pub use people::{
-    Answer, AnswerFile, AnswerOption, InboxItemId, InvalidInboxItemId, ItemKind, OpenItem, Question,
+pub use machine::{
+    Document, Machine, PROTOCOLS, ProtocolInfo, ProtocolKind, Protocols, TypedMachine, protocol_kind,
 };
-pub use rules::{
-    Effect, Event, ImportRefusal, Move, NOT_MERGED, Never, Next, Outcome, ParsedReport, Progress, Protocol,
-    RecordError, RequestRefusal, RunLocation, StepKind, View,
+pub use people::{
+    Answer, AnswerFile, AnswerOption, InboxItemId, InboxItemKind, InvalidInboxItemId, OpenItem, Question,
+};
+pub use protocol_trait::{
+    Effect, Event, ImportRefusal, Move, NOT_MERGED_PREFIX, Never, Next, Outcome, ParsedReport, Progress,
+    Protocol, RecordError, RequestRefusal, RunLocation, StepKind, View,
 };
 pub use time::Timestamp;

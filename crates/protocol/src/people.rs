@@ -10,7 +10,7 @@ use crate::{StepId, Turn};
 /// Why something waits for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ItemKind {
+pub enum InboxItemKind {
     Approval,
     Question,
     /// An agent hands a problem that it cannot decide to a person.
@@ -28,7 +28,7 @@ pub enum ItemKind {
     Condition,
 }
 
-impl ItemKind {
+impl InboxItemKind {
     /// Returns the word for people.
     pub fn word(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl ItemKind {
 /// What a person is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Question {
-    pub kind: ItemKind,
+    pub kind: InboxItemKind,
     pub text: String,
     /// What `choose` may name; empty if there is nothing to choose.
     pub options: Vec<AnswerOption>,
@@ -66,31 +66,31 @@ pub enum AnswerOption {
 impl Question {
     /// Returns a question whose answer is `approve` or `reject`.
     pub fn approval(text: impl Into<String>) -> Self {
-        Self { kind: ItemKind::Approval, text: text.into(), options: Vec::new() }
+        Self { kind: InboxItemKind::Approval, text: text.into(), options: Vec::new() }
     }
 
     /// Returns the answers that it takes, as arguments of `callboard answer`.
     pub fn answers(&self) -> Vec<String> {
         let fixed: &[&str] = match self.kind {
-            ItemKind::Approval => &["approve", "reject --reason WHY"],
-            ItemKind::Blocker => &["resolve", "workaround --text HOW"],
-            ItemKind::Condition => &["resolve"],
-            ItemKind::Question
-            | ItemKind::Escalation
-            | ItemKind::Decision
-            | ItemKind::LimitReached
-            | ItemKind::FailedRun
-            | ItemKind::Stalled
+            InboxItemKind::Approval => &["approve", "reject --reason WHY"],
+            InboxItemKind::Blocker => &["resolve", "workaround --text HOW"],
+            InboxItemKind::Condition => &["resolve"],
+            InboxItemKind::Question
+            | InboxItemKind::Escalation
+            | InboxItemKind::Decision
+            | InboxItemKind::LimitReached
+            | InboxItemKind::FailedRun
+            | InboxItemKind::Stalled
                 if self.options.is_empty() =>
             {
                 &["--text ANSWER"]
             }
-            ItemKind::Question
-            | ItemKind::Escalation
-            | ItemKind::Decision
-            | ItemKind::LimitReached
-            | ItemKind::FailedRun
-            | ItemKind::Stalled => &[],
+            InboxItemKind::Question
+            | InboxItemKind::Escalation
+            | InboxItemKind::Decision
+            | InboxItemKind::LimitReached
+            | InboxItemKind::FailedRun
+            | InboxItemKind::Stalled => &[],
         };
         let choices = self.options.iter().map(|option| match option {
             AnswerOption::Plain(word) => format!("choose {}", shell_words::quote(word)),
@@ -165,15 +165,15 @@ impl fmt::Display for Answer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerFile {
     /// It is written for one question, and moved aside when it is taken as the answer. The path is absolute.
-    Single(String),
+    OneQuestion(String),
     /// Several questions read it, and it stays. The path is absolute.
-    Shared(String),
+    ManyQuestions(String),
 }
 
 impl AnswerFile {
     pub fn path(&self) -> &str {
         match self {
-            Self::Single(path) | Self::Shared(path) => path,
+            Self::OneQuestion(path) | Self::ManyQuestions(path) => path,
         }
     }
 }

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use crate::check::Violation;
 use crate::people::OpenItem;
 use crate::prompt::PromptTemplate;
+use crate::protocol_trait::Protocol;
 use crate::report::Report;
-use crate::rules::Protocol;
 use crate::{RunId, StepId, Timestamp};
 
 /// How the commands present the runs of a protocol.
 pub trait Present: Protocol {
     /// The word for a step of this protocol, singular and plural.
-    const STEP: (&'static str, &'static str);
+    const STEP_NOUNS: (&'static str, &'static str);
     /// The member of the document that maps names to steps.
     const STEPS_KEY: &'static str;
     /// The command that starts a run, and what it takes; for hints.
@@ -24,7 +24,7 @@ pub trait Present: Protocol {
     /// Whether `retry` can run a failed step again in the same run.
     const RETRIES: bool;
     /// Whether `import` can give a run another name.
-    const RENAMES: bool;
+    const IMPORT_CAN_RENAME: bool;
     /// Whether the checks of a step are a turn of that step, after the work of its agent.
     const CHECKS_ARE_TURNS: bool = false;
     /// The names of its agents, if its steps appear during a run: `--role` and `--model` accept them before that.
@@ -32,9 +32,9 @@ pub trait Present: Protocol {
     /// The built-in prompts of its agents, if it has any.
     const PROMPTS: &'static [PromptTemplate] = &[];
     /// Where its views are, besides the directory of the run: patterns for git's `info/exclude`, such as `/coordination/`.
-    const VIEWS: &'static [&'static str] = &[];
+    const VIEW_PATTERNS: &'static [&'static str] = &[];
     /// The steps that the template of a rehearsal script names, in a protocol whose steps appear during a run.
-    const SCRIPT_STEPS: &'static [&'static str] = &[];
+    const REHEARSAL_SCRIPT_STEPS: &'static [&'static str] = &[];
     /// The files that `callboard check` knows.
     const FORMATS: &'static [FileFormat] = &[];
 
@@ -76,7 +76,7 @@ pub trait Present: Protocol {
         Map::new()
     }
     /// Suggests what to type after a run has failed.
-    fn after_failure(definition: &Self::Definition, run: &RunId, document: &Self::Document) -> String;
+    fn failure_hint(definition: &Self::Definition, run: &RunId, document: &Self::Document) -> String;
     /// Returns the command that retries a failed run.
     fn retry_command(_definition: &Self::Definition, run: &RunId, _document: &Self::Document) -> String {
         format!("callboard retry {run}")
@@ -101,11 +101,11 @@ pub trait Present: Protocol {
     }
 
     /// Returns the steps as a table for `show` and the live display; `None` for a list.
-    fn grid(
+    fn step_table(
         _definition: &Self::Definition,
         _state: &Self::State,
         _document: &Self::Document,
-    ) -> Option<Grid<Self::Step>> {
+    ) -> Option<StepTable<Self::Step>> {
         None
     }
 
@@ -169,13 +169,13 @@ impl StepDetails {
 
 /// Steps as a table: a group of a team is a row, its roles are columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grid<S = StepId> {
+pub struct StepTable<S = StepId> {
     pub columns: Vec<String>,
-    pub rows: Vec<GridRow<S>>,
+    pub rows: Vec<StepTableRow<S>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GridRow<S = StepId> {
+pub struct StepTableRow<S = StepId> {
     pub name: String,
     /// The step in each column, if there is one.
     pub cells: Vec<Option<S>>,

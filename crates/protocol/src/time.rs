@@ -1,4 +1,4 @@
-//! Timestamps: UTC with microseconds, printed exactly as the specified formats print them.
+//! Timestamps: UTC with microseconds, printed exactly as in the files of the original.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,12 +23,12 @@ impl Timestamp {
     }
 
     /// Truncates a timestamp to microseconds.
-    pub fn from_timestamp(timestamp: jiff::Timestamp) -> Self {
+    pub fn from_jiff(timestamp: jiff::Timestamp) -> Self {
         Self(timestamp.as_microsecond())
     }
 
     /// Converts to a calendar time; `None` if it is out of the range of calendars.
-    pub fn timestamp(self) -> Option<jiff::Timestamp> {
+    pub fn to_jiff(self) -> Option<jiff::Timestamp> {
         jiff::Timestamp::from_microsecond(self.0).ok()
     }
 
@@ -45,7 +45,7 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.timestamp() {
+        match self.to_jiff() {
             Some(timestamp) => write!(f, "{timestamp:.6}"),
             None => write!(f, "{}µs", self.0),
         }
@@ -55,7 +55,7 @@ impl fmt::Display for Timestamp {
 impl FromStr for Timestamp {
     type Err = jiff::Error;
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        Ok(Self::from_timestamp(text.parse()?))
+        Ok(Self::from_jiff(text.parse()?))
     }
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_prints_as_the_formats_write_it() {
+    fn a_timestamp_prints_as_in_the_files_of_the_original() {
         for text in ["2025-01-15T14:30:00.123456Z", "2025-01-15T14:30:05.000000Z"] {
             assert_eq!(text.parse::<Timestamp>().unwrap().to_string(), text);
         }

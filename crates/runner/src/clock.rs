@@ -11,7 +11,7 @@ pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
     pub fn system() -> Self {
-        Self::from_fn(|| Timestamp::from_timestamp(jiff::Timestamp::now()))
+        Self::from_fn(|| Timestamp::from_jiff(jiff::Timestamp::now()))
     }
 
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {

@@ -18,7 +18,7 @@ mod run;
 mod views;
 
 pub use attempt::{
-    EffectOrder, Effects, FastForwardBase, FindArtifacts, Merge, PerformEffect, PromptFiles, ReadItems,
+    Effects, FastForwardBase, FindArtifacts, Merge, PendingEffect, PerformEffect, PromptFiles, ReadItems,
     WatchFailed, last_line, last_lines, preview_prompt,
 };
 pub use clock::Clock;
@@ -28,15 +28,16 @@ pub use engine::{
 };
 pub use error_chain::with_causes;
 pub use recovery::{
-    DocumentImportError, ExportError, ImportError, ImportTarget, Imported, Inconsistency, Logs, Manifest,
-    Migration, Replay, ReplayError, RestoreError, Restored, SalvageOutcome, SalvageRunError, SalvageTarget,
-    Salvaged, Unpacked, ViewImport, export, import, import_document, lost_runs, migrate, salvage,
+    DocumentImport, DocumentImportError, ExportError, ImportError, ImportTarget, Imported, Inconsistency,
+    Logs, Manifest, Migration, Replay, ReplayError, RestoreError, Restored, SalvageOutcome, SalvageRunError,
+    SalvageTarget, Salvaged, Unpacked, export, import, import_document, lost_runs, migrate, salvage,
     salvaged_kind, unpack, verify,
 };
 pub use run::{
     AnswerError, AttemptEndRecord, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
-    History, Journal, LoadError, OpenError, ReadRevisionError, RejectedWrite, RequestError, ResolvedWrite,
-    RunAtRevision, RunOptions, RunSpec, SequenceConflict, StoppedBy, Summary, answer, edit, for_each_entry,
-    not_merged, open, read_document, rebuild_document, record_refusal, request,
+    History, Journal, JudgedExternalWrite, LoadError, OpenError, ReadRevisionError, RejectedWrite,
+    RequestError, RunAtRevision, RunOptions, RunSpec, SequenceConflict, StoppedBy, Summary, answer, edit,
+    fast_forward_refusal, for_each_entry, open, read_document, read_spec, rebuild_document, record_refusal,
+    request,
 };
-pub use views::marks_of_host;
+pub use views::view_marks_of_host;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::run_writer::BufferedRun;
 use crate::{
-    LocateError, Location, NatsSettings, NatsStore, NatsWarning, Notify, RunWriteError, RunWriter,
+    LocateError, Location, NatsSettings, NatsStore, NatsWarning, NoticeHandler, RunWriteError, RunWriter,
     SqliteStore, Store, Unavailable,
 };
 
@@ -56,9 +56,9 @@ impl AnyStore {
     pub async fn connect(
         settings: NatsSettings,
         embedded: &Location,
-        notify: Notify,
+        notify: NoticeHandler,
     ) -> Result<Self, Unavailable> {
-        let store = NatsStore::with_notify(settings, notify);
+        let store = NatsStore::with_notice_handler(settings, notify);
         let local_dir = embedded.local_dir_of(store.id().await?);
         Ok(Self::nats(store, local_dir))
     }

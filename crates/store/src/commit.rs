@@ -93,7 +93,7 @@ pub struct OutboxItem {
 
 /// What was last written to a view file: enough to detect a stale, torn or edited one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrittenView {
+pub struct ViewMark {
     pub path: String,
     pub revision: Revision,
     pub digest: Digest,
@@ -115,14 +115,15 @@ pub struct Commit {
     /// The parts that changed, and only those.
     pub parts: Vec<Part>,
     /// The whole document after this commit, a JSON object, for a store that [keeps
-    /// documents](crate::Store::exposes_documents) where other programs can read them. A run that is created with one
+    /// documents](crate::Store::has_public_documents) where other programs can read them. A run that is created with one
     /// always has one. Later commits omit it if it did not change.
     pub document: Option<String>,
     /// New actions. An item replaces a waiting one with the same id.
     pub outbox: Vec<OutboxItem>,
     /// Ids of finished actions. They are removed before `outbox` is added; an unknown id is ignored.
     pub acknowledged: Vec<String>,
-    pub views: Vec<WrittenView>,
+    /// The view files that were written since the last commit.
+    pub views: Vec<ViewMark>,
     /// The state after this entry, every [`SNAPSHOT_EVERY`] entries.
     pub snapshot: Option<String>,
     /// A few fields for `ls`, replaced by each commit.

@@ -84,7 +84,8 @@ impl EngineHolder {
         self.host == os::host_name()
     }
 
-    /// Whether a signal has stopped it. Always false for a process on another machine.
+    /// Whether a signal (SIGSTOP, Ctrl-Z) has stopped it, so that it runs on only after SIGCONT; `callboard stop` does
+    /// not do that. Always false for a process on another machine.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_local() && os::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)

@@ -42,10 +42,10 @@ pub enum Unavailable {
     Server { server: String, doing: &'static str, source: Box<dyn Error + Send + Sync> },
     /// A deleted stream is not created again: an empty journal would look as if there had never been a run.
     #[error("the stream `{stream}` at the NATS server `{server}` is gone")]
-    NoStream { server: String, stream: String },
+    StreamDeleted { server: String, stream: String },
     /// The store at this address was replaced by another one. Nothing is written to it.
     #[error("the NATS server `{server}` has another store now than when this process connected")]
-    OtherStore { server: String },
+    StoreReplaced { server: String },
     /// Another program has written to the run's subject, or messages are missing.
     #[error("the journal of run `{run}` at the NATS server `{server}` cannot be parsed")]
     BadJournal { server: String, run: RunId, source: Box<dyn Error + Send + Sync> },
@@ -73,9 +73,10 @@ pub enum CommitError {
     /// Another client committed first. A request is decided again after a reload; a fact is retried until it lands.
     #[error("run `{run}` is at revision {found}, the change was made for revision {expected}")]
     Conflict { run: RunId, expected: Revision, found: Revision },
-    /// The write may or may not have landed. [`Store::resolve_write`](crate::Store::resolve_write) finds out.
+    /// The write may or may not have landed. [`Store::resolve_unknown_write`](crate::Store::resolve_unknown_write)
+    /// finds out.
     #[error("whether write `{write_id}` landed is not known")]
-    Unknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
+    OutcomeUnknown { write_id: WriteId, source: Box<dyn Error + Send + Sync> },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// Nothing was written.
@@ -108,7 +109,13 @@ pub enum WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineLockError {
     #[error("run `{run}` already has an engine: process {pid} on `{host}`{}", if *stopped { ", which is stopped" } else { "" })]
-    Held { run: RunId, pid: u32, host: String, stopped: bool },
+    Held {
+        run: RunId,
+        pid: u32,
+        host: String,
+        /// Whether the process is stopped by Ctrl-Z or SIGSTOP. `callboard stop` does not do that.
+        stopped: bool,
+    },
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }

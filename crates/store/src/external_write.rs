@@ -26,7 +26,8 @@ pub struct DocumentEdit {
 
 /// Why an external write cannot be accepted, whatever it changed in the document.
 ///
-/// The engine's part is the member of the entry that callboard adds to the document, with a checksum.
+/// The engine's part is the member that callboard adds to the document in its KV entry, with a checksum. It is no
+/// [`Part`](crate::Part) of the document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalWriteRefusal {
     #[error("it was deleted")]

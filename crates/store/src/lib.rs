@@ -27,7 +27,7 @@ mod watch;
 
 pub use any::{AnyStore, Backend};
 pub use commit::{
-    COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, WriteId, WrittenView,
+    COMMIT_LIMIT, Commit, OutboxItem, Part, Position, SNAPSHOT_EVERY, Token, ViewMark, WriteId,
 };
 pub use digest::{BadDigest, Digest, DigestReader};
 pub use engine_lock::{EngineHolder, EngineLock, LockPurpose};
@@ -35,8 +35,9 @@ pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError
 pub use external_write::{DocumentEdit, ExternalWrite, ExternalWriteRefusal};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
-    Access, BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsConnectError, NatsNotice,
-    NatsSettings, NatsSettingsError, NatsStore, NatsWarning, Notify, Timeouts, Tls, UnknownMessage,
+    BLOB_STREAM, KvEntry, MIN_VERSION, MissingBlobs, NatsAuth, NatsConnectError, NatsNotice, NatsSettings,
+    NatsSettingsError, NatsStore, NatsWarning, NoticeHandler, StandaloneBucket, Timeouts, Tls,
+    UnknownMessage,
 };
 pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{Epoch, Revision, RunId};
 
-use crate::commit::{Commit, OutboxItem, Part, Position, WriteId, WrittenView};
+use crate::commit::{Commit, OutboxItem, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, WriteError};
 use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, Watch};
 
@@ -24,6 +24,7 @@ pub struct LoadedRun {
     pub protocol: String,
     pub position: Position,
     pub epoch: Epoch,
+    /// A few fields for `ls`, from the newest commit.
     pub summary: String,
     /// The newest snapshot.
     pub snapshot: Option<StoredEntry>,
@@ -31,7 +32,7 @@ pub struct LoadedRun {
     pub tail: Vec<StoredEntry>,
     /// The actions that were not acknowledged, in the order of their commits.
     pub outbox: Vec<OutboxItem>,
-    pub views: Vec<WrittenView>,
+    pub views: Vec<ViewMark>,
     /// What another program wrote in place of the document. The fields above ignore it, except the token of the
     /// position: a commit with that token replaces this write.
     pub external_write: Option<ExternalWrite>,
@@ -84,11 +85,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Commits one change. Returns the position it created.
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError>;
 
-    /// Tells whether a write landed, and at which position. Resolves a [`CommitError::Unknown`].
+    /// Tells whether a write landed, and at which position. Resolves a [`CommitError::OutcomeUnknown`].
     ///
     /// For a write of this store or a clone of it, `None` is final: it did not land and never will, so it may be
     /// repeated. For a write of another client, `None` means that it has not landed yet.
-    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError>;
+    async fn resolve_unknown_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError>;
 
     /// Reads a run, or returns `None` if it does not exist.
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError>;
@@ -142,12 +147,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, ReadError>;
 
     /// Whether documents are stored where other programs can read and write them.
-    fn exposes_documents(&self) -> bool {
+    fn has_public_documents(&self) -> bool {
         false
     }
 
-    /// Keeps a copy of an external write, and of what it overwrote unseen. Returns where the copy is, or `None` if
-    /// there was nothing to copy. By default the copy is a blob.
+    /// Keeps a copy of an external write, and of the external writes since our last commit that it overwrote. Returns
+    /// where the copy is, or `None` if there was nothing to copy. By default the copy is a blob.
     async fn quarantine_external_write(
         &self,
         _run: &RunId,
@@ -157,8 +162,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(self.put_blobs(bodies).await?.first().map(|digest| format!("blob {digest}")))
     }
 
-    /// Records what was written to view files after the last commit, when the engine stops.
-    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError>;
+    /// Records the view marks (path, revision, digest) of the view files that were written after the last commit. The
+    /// engine does so when it stops.
+    async fn record_view_marks(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError>;
 
     /// Makes this process the run's engine until the [`EngineLock`] is dropped or the process ends in any way.
     ///

@@ -23,8 +23,19 @@ pub fn replace_synced_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// Creates a file that is read after a power failure, too. Returns `false` if the path exists.
+pub fn create_synced_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let temp = write_temporary(path, bytes)?;
+    temp.as_file().sync_all()?;
+    match temp.persist_noclobber(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.error),
+    }
+}
+
 /// Replaces the content of a file that others may read: keeps its mode, and gives a new file the default one.
-pub fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file_keeping_mode(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mode = match fs::metadata(path) {
         Ok(existing) => Some(existing.permissions()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,

@@ -25,10 +25,10 @@ pub mod adapter;
 mod atomic_file;
 mod attempt;
 pub mod checks;
+mod env_string;
 pub mod git;
 #[cfg(target_os = "linux")]
 mod linux;
-mod os_text;
 mod processes;
 mod program;
 pub mod shim;
@@ -36,15 +36,20 @@ pub mod shim;
 #[cfg(target_os = "linux")]
 use linux as os;
 
-pub use atomic_file::{replace_file, replace_link, replace_shared_file, replace_synced_file};
+pub use atomic_file::{
+    create_synced_file, replace_file, replace_file_keeping_mode, replace_link, replace_synced_file,
+};
 pub use attempt::{
     AttachError, AttemptDir, AttemptEnd, AttemptHandle, ClaimError, EndReason, ExitRecord, ExitStatus,
     HandleEvent, Launch, ShimProgram, Shutdown, SpawnError, StopError, StopOutcome, VoidOutcome,
-    is_full_disk, is_shortage, void,
+    is_full_disk, is_resource_shortage, void,
 };
 pub use attempt::{copies, partial, report};
-pub use os::{DirWatch, DirWatcher, Identity, ProcessEnd, boot_id, die_with_parent, raise_descriptor_limit};
-pub use os_text::OsText;
+pub use env_string::EnvString;
+pub use os::{
+    DirWatch, DirWatcher, ProcessEnd, ProcessIdentity, boot_id, die_with_parent, raise_descriptor_limit,
+    restore_descriptor_limit,
+};
 pub use processes::{
     Mark, MarkedProcess, ProbeError, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,
     kill_marked_unclaimed, probe, shim_status,

@@ -25,10 +25,13 @@ mod view_reader;
 mod wait;
 
 pub use explorer::TeamSchemas;
-pub use process::{Orphan, ProcessHandle, UnrelatedProcess, expect_no_orphans, orphans, wait_until_stopped};
+pub use process::{
+    AttemptProcess, ProcessHandle, UnrelatedProcess, attempt_processes, expect_no_orphans,
+    wait_until_suspended,
+};
 pub use sandbox::{Disk, Isolation, isolated};
 pub use test_env::{
-    AgentBarrier, AgentEvent, AgentLog, Backend, Callboard, Running, Session, TempStore, TestEnv,
+    AgentBarrier, AgentEvent, AgentLog, Backend, CallOutput, Callboard, Running, TempStore, TestEnv,
     first_to_end, last_error, on_nats, redact, status,
 };
 pub use view_reader::{ReadStats, ViewReader};

@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
     /// The answer, if the question has fixed ones
     #[arg(value_name = "ANSWER", required_unless_present = "text")]
-    form: Option<AnswerKind>,
+    kind: Option<AnswerKind>,
 
     /// What to choose
     #[arg(value_name = "OPTION")]
@@ -65,7 +65,7 @@ enum AnswerKind {
 impl Arguments {
     /// Reads the answer. Fails if a part is missing, or one is given that the answer does not have.
     fn answer(&self) -> Result<Answer, Failure> {
-        let given = (self.form, self.option.clone(), self.reason.clone(), self.text.clone());
+        let given = (self.kind, self.option.clone(), self.reason.clone(), self.text.clone());
         match given {
             (None, None, None, Some(text)) => Ok(Answer::Text { text }),
             (Some(AnswerKind::Approve), None, None, text) => Ok(Answer::Approve { text }),
@@ -104,9 +104,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (store, run) = workspace.find_run(run).await?;
         let mut journal = workspace.load(&store, &run).await?;
         control::refuse_inside_attempt(&format!("answer a question of run `{run}`"))?;
-        let step = present::step(&run, journal.machine(), id.step.as_str())?;
+        let step = present::find_step(&run, journal.machine(), id.step.as_str())?;
         if id.item.is_some() {
-            // Not a question of a step: the hint says how this is dealt with.
+            // Not the question of a step but an item that the step raised, such as an open question of its report.
+            // The item's hint says how it is dealt with.
             return Err(not_answerable(&run, &id, journal.machine()));
         }
         let answered =
@@ -114,7 +115,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let turn = answered.map_err(|error| refused(&run, &id, error))?;
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.
-        let has_engine = views::settle(&workspace, &store, &run).await?;
+        let has_engine = views::make_deferred_transitions(&workspace, &store, &run).await?;
         // If the answer ended a run of `issue`, its observations go into `learnings.json`.
         learnings::add_if_ended(&workspace, &store, &journal).await?;
         let status = workspace.load(&store, &run).await?.state.run.status;
@@ -143,7 +144,7 @@ fn not_answerable(run: &RunId, item: &InboxItemId, machine: &dyn Machine) -> Fai
 }
 
 fn refused(run: &RunId, item: &InboxItemId, error: AnswerError) -> Failure {
-    let action = format!("cannot answer `{run}/{item}`");
+    let context = format!("cannot answer `{run}/{item}`");
     match error {
         AnswerError::Answered(first) => {
             let FirstAnswer { step, turn, by, at, answer } = *first;
@@ -153,14 +154,14 @@ fn refused(run: &RunId, item: &InboxItemId, error: AnswerError) -> Failure {
                 format_args!("`{step}#{turn}` was answered by {by} at {at}: {answer}"),
             )
             .code(Code::Refused)
-            .while_doing(action)
+            .context(context)
             .hint(format_args!("run `callboard log {run} --step {step}` to see what followed"))
         }
         AnswerError::NotWaiting(_) | AnswerError::Closed { .. } => Failure::new(Exit::Refused, error)
             .code(Code::Refused)
-            .while_doing(action)
+            .context(context)
             .hint("run `callboard inbox` to list the open questions"),
-        AnswerError::NoSuchStep(_) | AnswerError::Invalid(_) => Failure::usage(error).while_doing(action),
-        AnswerError::Commit(error) => Failure::from(error).while_doing(action),
+        AnswerError::NoSuchStep(_) | AnswerError::Invalid(_) => Failure::usage(error).context(context),
+        AnswerError::Commit(error) => Failure::from(error).context(context),
     }
 }

@@ -78,9 +78,9 @@ fn show(checked: &Checked, with_file_name: bool) {
             output::excerpt(&checked.file, &checked.source, &finding.diagnostic())
         ));
     }
-    let ok_text = match (&checked.steps, &checked.cycle, &checked.summary) {
+    let ok_text = match (&checked.steps, &checked.peer_cycle, &checked.summary) {
         (Some(steps), ..) => Some(output::count(*steps, "step", "steps")),
-        (None, Some(cycle), _) => Some(format!("cycle `{}` is {}", cycle.id, cycle.position)),
+        (None, Some(cycle), _) => Some(format!("peer cycle `{}` is {}", cycle.id, cycle.position)),
         (None, None, Some(summary)) => Some(summary.clone()),
         (None, None, None) => None,
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
 use serde_json::json;
-use supervisor::checks::{CheckError, Runner, Stop};
+use supervisor::checks::{CheckError, CheckRunner, StopFlag};
 
 use crate::config::Flags;
 use crate::failure::{Exit, Failure};
@@ -44,9 +44,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let cannot =
         |error: std::io::Error| Failure::new(Exit::Failed, "cannot run the checks").because(Some(&error));
     let logs = tempfile::Builder::new().prefix("callboard-checks-").tempdir().map_err(cannot)?;
-    let stop = Stop::new().map_err(cannot)?;
+    let stop = StopFlag::new().map_err(cannot)?;
     stop.on_signals().map_err(cannot)?;
-    let runner = Runner { tree: &workspace.repo, logs: logs.path(), env: Vec::new(), stop };
+    let runner = CheckRunner { tree: &workspace.repo, logs: logs.path(), env: Vec::new(), stop };
     let show = |result: &CheckResult| {
         if !arguments.json {
             print(result);

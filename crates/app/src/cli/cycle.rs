@@ -1,5 +1,6 @@
 //! `callboard cycle TASK`.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use protocol::cycle::{
     Cycle, DEFAULT_MAX_ITERATIONS, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap, Role,
 };
 use protocol::steps::load::parse_duration;
-use protocol::{Kind as _, KindOf, RunId, StepId};
+use protocol::{RunId, StepId, protocol_kind};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::rehearsal::ScriptSteps;
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{Workspace, prompts};
 
 /// Run a development cycle: requirements, exploration, code and validation, until nothing is open
@@ -120,19 +121,19 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let worktrees = match definition.merge_mode {
         MergeMode::InPlace => None,
         MergeMode::Branch | MergeMode::FastForward => {
-            let wanted = WorktreeRequest {
+            let wanted = WorktreeRequirements {
                 no_merge: definition.merge_mode != MergeMode::FastForward,
                 integration: Some(format!("cycle/{run}")),
                 continue_branch: arguments.continue_branch,
                 no_commit: false,
-                rename_flag: None,
+                branch_flag: None,
             };
             let options = worktrees::options(&workspace, &run, wanted);
             Some(options.map_err(|failure| failure.hint("add `--in-place` to work in the checkout"))?)
         }
     };
     let agent = |role: Role| (StepId::new(role.as_str()).expect("BUG: a safe name"), role.to_string());
-    let kind = KindOf::<Cycle>::STATIC;
+    let kind = protocol_kind::<Cycle>();
     let new = NewRun {
         kind,
         run,
@@ -161,8 +162,6 @@ impl Arguments {
         if self.parallel > 1 && self.in_place {
             return Err(Failure::usage("`--parallel` needs worktrees").hint("leave out `--in-place`"));
         }
-        let templates = prompts::read(&workspace.repo, KindOf::<Cycle>::STATIC.info())?;
-        let templates = templates.into_iter().filter_map(|(role, text)| Some((Role::parse(&role)?, text)));
         Ok(Definition {
             title: self.title.clone(),
             max_iterations: self.max_iterations.map_or(DEFAULT_MAX_ITERATIONS, NonZeroU32::get),
@@ -178,10 +177,17 @@ impl Arguments {
             utc_offset: self.utc_offset,
             max_attempts: workspace.config.max_attempts.value,
             timeout: self.timeout,
-            templates: templates.collect(),
+            templates: templates(workspace)?,
             ..Definition::new(task)
         })
     }
+}
+
+/// Reads the prompt templates of the repository.
+pub(super) fn templates(workspace: &Workspace) -> Result<BTreeMap<Role, String>, Failure> {
+    let templates = prompts::read(&workspace.repo, protocol_kind::<Cycle>().info())?;
+    let templates = templates.into_iter().filter_map(|(role, text)| Some((Role::parse(&role)?, text)));
+    Ok(templates.collect())
 }
 
 /// Returns the given id. It is the name of a file and of a branch, so it has no dots.

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use checks::Check;
+use checks::DemoCheck;
 use sandbox::Sandbox;
 use walkthrough::Printer;
 
@@ -30,7 +30,7 @@ use walkthrough::Printer;
 /// resume` adopts the agent that is still running. At the end the demo checks that nothing was lost or done twice. Your own
 /// files and settings are not used.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 all checks passed, 1 a check failed (the folder is kept)
+#[command(after_help = "Exit codes: 0 all checks passed, 1 one failed (the folder is kept), 130 interrupted
 
 Examples:
   callboard demo
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Removes or keeps the folder, and fails if a check failed.
-fn finish(sandbox: Sandbox, checks: &[Check], arguments: &Arguments) -> Result<Exit, Failure> {
+fn finish(sandbox: Sandbox, checks: &[DemoCheck], arguments: &Arguments) -> Result<Exit, Failure> {
     let failed = checks.iter().filter(|check| !check.passed).count();
     if failed > 0 {
         let folder = sandbox.keep();
@@ -104,7 +104,7 @@ fn remove_or_keep(sandbox: Sandbox, keep: bool) -> Result<(), Failure> {
     let run = sandbox::RUN;
     let repo = sandbox.repo().to_owned();
     sandbox.keep();
-    output::data(format_args!("The folder was kept:\n\n  cd {}", repo.display()));
+    output::data(format_args!("The folder was kept:\n\n  cd {}", output::shell_word(&repo)));
     for (command, what) in [
         (format!("callboard show {run}"), "the status of each step"),
         (format!("callboard log {run}"), "every entry of the journal"),

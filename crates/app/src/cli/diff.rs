@@ -23,7 +23,7 @@ use crate::workspace::LocationArgs;
   callboard diff f8c1a491 3
   callboard diff f8c1a491 3 7 --json   # a JSON Patch (RFC 6902) of what `show --at 3 --json` prints")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The first revision (`callboard log` lists them)

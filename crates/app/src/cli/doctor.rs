@@ -18,7 +18,7 @@ use crate::workspace::LocationArgs;
 Examples:
   callboard doctor
   callboard doctor --json | jq '.findings[] | select(.level == \"problem\")'
-  callboard doctor --unit > ~/.config/systemd/user/callboard.service")]
+  callboard doctor --unit > ~/.config/systemd/user/callboard-NAME.service")]
 pub(super) struct Arguments {
     /// Print all findings as JSON
     #[arg(long)]

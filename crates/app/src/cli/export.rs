@@ -25,7 +25,7 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard export f8c1a491 -o - | zstd > run.tar.zst
   callboard export f8c1a491 --documents out/      # the files of its format, without the journal")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The archive to write; `-` is standard output [default: RUN.callboard.tar]
@@ -58,8 +58,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
         let failed = |error: runner::ExportError| {
-            let failure = Failure::from_error(Exit::Store, &error)
-                .while_doing(format_args!("cannot export run `{run}`"));
+            let failure =
+                Failure::from_error(Exit::Store, &error).context(format_args!("cannot export run `{run}`"));
             match error {
                 runner::ExportError::Changed { .. } => failure.hint("an agent is writing to it; try again"),
                 _ => failure,
@@ -103,7 +103,7 @@ async fn write_documents(
     run: &RunId,
     directory: &Path,
 ) -> Result<Exit, Failure> {
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     let repo_dir = &run_at.spec.options.location.repo_dir;
     let views = run_at.machine().document().views();

@@ -14,16 +14,16 @@ use crate::failure::{Code, Exit, Failure};
 use crate::output;
 use crate::workspace::{self, LocationArgs, Workspace};
 
-/// Extend a cycle: another iteration with more requirements
+/// Extend a run of `cycle`: another iteration with more requirements
 ///
-/// A running or paused cycle takes the extension up when its iteration has ended. A cycle that has ended is opened again, and
+/// A running or paused run takes the extension up when its iteration has ended. A run that has ended is opened again, and
 /// this command becomes its engine. At the iteration limit an extension is refused, unless --max-iterations raises it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard extend cycle-v1-20260122T100000-abc123 'Also add multi-factor authentication'
   callboard extend cycle-v1-2026 'Also add logout' --max-iterations 8")]
 pub(super) struct Arguments {
-    /// The cycle: its id, or a unique prefix of it
+    /// The run of `cycle`: its id, or a unique prefix of it
     run: String,
 
     /// What to add, in your own words
@@ -73,15 +73,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let mut extended = journal.state.run.clone();
         if let Err(refused) = consider(&mut extended, &engine_request.request) {
             let failure = Failure::from(EngineError::from(refused));
-            return Err(with_limit_hint(failure.while_doing(format_args!("cannot extend run `{run}`"))));
+            return Err(with_limit_hint(failure.context(format_args!("cannot extend run `{run}`"))));
         }
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
 }
 
 fn not_a_cycle(run: &RunId, protocol: &str) -> Failure {
-    Failure::new(Exit::Refused, format!("it is a `{protocol}` run, and only cycles can be extended"))
-        .while_doing(format_args!("cannot extend run `{run}`"))
+    Failure::new(Exit::Refused, format!("it is a `{protocol}` run, and only runs of `cycle` can be extended"))
+        .context(format_args!("cannot extend run `{run}`"))
         .code(Code::Refused)
 }
 

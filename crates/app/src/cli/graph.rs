@@ -36,7 +36,7 @@ use model::{Graph, Run};
   callboard graph wf.yaml --format mermaid >> README.md
   callboard graph f8c1a491 --json | jq '.steps[] | select(.status == \"failed\")'")]
 pub(super) struct Arguments {
-    /// A workflow file, or a run: its name, a unique prefix of it, or the id of its cycle
+    /// A workflow file, or a run: its name, a unique prefix of it, or the id of a peer cycle
     #[arg(value_name = "WORKFLOW|RUN")]
     subject: String,
 
@@ -104,7 +104,7 @@ fn of_workflow(arguments: &Arguments) -> Result<Graph, Failure> {
         Some(repo) => repo.clone(),
         None => check::repository(&file)?,
     };
-    let workflow::Read { workflow, problems, warnings } =
+    let workflow::ReadResult { workflow, problems, warnings } =
         workflow::read(&repo, &file, &source, &KnownChecks::NotNeeded);
     for warning in &warnings {
         output::message(output::warning(&file, &source, warning));

@@ -1,4 +1,4 @@
-//! `callboard import FILE`, and `--peer` for cycles of older formats.
+//! `callboard import FILE`, and `--peer` for peer cycles of older formats.
 
 mod bucket;
 pub(super) mod cycle;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::cycle::Cycle;
 use protocol::run::RunStatus;
-use protocol::{Kind, KindInfo, KindOf, RunId};
+use protocol::{ProtocolInfo, ProtocolKind, RunId, protocol_kind};
 use runner::{DocumentImportError, ImportError, ImportTarget, Imported, RunAtRevision};
 use store::AnyStore;
 use supervisor::git;
@@ -29,7 +29,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::workspace::{self, LocationArgs, Workspace, definition, worktrees};
 
-/// Import a run: an archive that `export` wrote, the files of another program, or cycles from a dump of older formats
+/// Import a run: an archive that `export` wrote, the files of another program, or peer cycles from a dump of older formats
 ///
 /// The whole archive is checked first: digests, paths, and that each entry follows from the one before. It is imported whole
 /// or not at all. Its views then show this repository, and its journal says where it came from. An unfinished run waits for
@@ -42,7 +42,7 @@ use crate::workspace::{self, LocationArgs, Workspace, definition, worktrees};
 /// possible, and groups that are marked complete are verified by the tech lead. Importing it again changes nothing. Exits with 1
 /// if something of it is lost.
 ///
-/// With `--peer`, imports cycles of `peer` that were stored before version 2, in any of their formats, from a dump of their
+/// With `--peer`, imports peer cycles that were stored before version 2, in any of their formats, from a dump of their
 /// store or from the bucket itself. Without `--write`, only prints what each cycle would become. Cycles that were imported
 /// before are left alone, so the command can be repeated. An unfinished cycle is paused until you `resume` it. Exits with 2 if
 /// part of the dump cannot be read, and with 3 if a run exists with other content; all other cycles are imported.
@@ -74,7 +74,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TRACKER")]
     tracker: Option<super::issue::TrackerName>,
 
-    /// For a cycle: its times are eight hours ahead and marked as UTC
+    /// For a file of `cycle`: its times are eight hours ahead and marked as UTC
     #[arg(long)]
     times_shifted: bool,
 
@@ -106,7 +106,7 @@ fn refuse_json(file: &Path) -> Result<(), Failure> {
     let failure = match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
         Err(error) => Failure::usage(format!("`{}` is not valid JSON", file.display())).because(Some(&error)),
         Ok(_) => Failure::usage(format!("`{}` is no document that can be imported", file.display()))
-            .hint("`run_state.json`, the file of a cycle and `issue-state.json` can be, with the keys of their formats"),
+            .hint("`run_state.json`, the file of a `cycle` run and `issue-state.json` can be, with the keys of their formats"),
     };
     Err(failure.hint("nothing was imported"))
 }
@@ -134,7 +134,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             cycle::correct_shifted_times(&mut document);
         }
         if let Some(name) = &name {
-            return Err(cannot_rename(name, KindOf::<Cycle>::STATIC.info()));
+            return Err(cannot_rename(name, protocol_kind::<Cycle>().info()));
         }
         return block_on(cycle::import(&workspace, file, document, None, arguments.json));
     }
@@ -152,7 +152,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(import(&workspace, &arguments, file, archive, name))
 }
 
-fn cannot_rename(name: &RunId, info: &KindInfo) -> Failure {
+fn cannot_rename(name: &RunId, info: &ProtocolInfo) -> Failure {
     let what = format!("cannot rename the run to `{name}`: the id of a `{}` run is fixed", info.name);
     Failure::usage(what).hint("leave out `--as`")
 }
@@ -175,19 +175,19 @@ async fn import(
     let store = workspace.store().await?;
     let unpacked = runner::unpack(&store, archive).map_err(|error| refused(file, &error))?;
     let new_name = import_target.name.as_ref().filter(|name| **name != unpacked.manifest.run);
-    let info = workspace.kinds.find(&unpacked.manifest.protocol).map(Kind::info);
-    if let (Some(new_name), Some(info @ KindInfo { can_rename: false, .. })) = (new_name, info) {
+    let info = workspace.protocols.find(&unpacked.manifest.protocol).map(ProtocolKind::info);
+    if let (Some(new_name), Some(info @ ProtocolInfo { can_rename: false, .. })) = (new_name, info) {
         return Err(cannot_rename(new_name, info));
     }
     if let Some(info) = info {
         definition::exclude_views(&workspace.repo, info)?;
     }
-    let imported = runner::import(&store, workspace.kinds, unpacked, &import_target).await;
+    let imported = runner::import(&store, workspace.protocols, unpacked, &import_target).await;
     let imported = imported.map_err(|error| refused(file, &error))?;
-    let set_aside = views::write(workspace, &store, &imported.run).await?;
+    let quarantined = views::write(workspace, &store, &imported.run).await?;
     print(&imported, arguments.json);
     note_missing_branch(workspace, &store, &imported).await?;
-    for (view, backup) in set_aside.into_iter().flatten() {
+    for (view, backup) in quarantined.into_iter().flatten() {
         output::note(format_args!(
             "`{}` was not written by Callboard; its content was moved to `{}`",
             view.display(),
@@ -206,9 +206,11 @@ async fn note_missing_branch(
     if matches!(imported.status, RunStatus::Finished(_)) {
         return Ok(());
     }
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, &imported.run, None).await?;
-    let Some(trees) = run_at.and_then(|run_at| run_at.spec.options.trees()) else { return Ok(()) };
-    let branch = trees.integration_branch();
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, &imported.run, None).await?;
+    let Some(run_worktrees) = run_at.and_then(|run_at| run_at.spec.options.run_worktrees()) else {
+        return Ok(());
+    };
+    let branch = run_worktrees.integration_branch();
     if !git::has_branch(&workspace.repo, &branch).unwrap_or(true) {
         output::note(format_args!(
             "the run works on branch `{branch}`, which this repository does not have: fetch it before `resume`, or the work \
@@ -249,7 +251,7 @@ fn print(imported: &Imported, json: bool) {
 /// Says why a document of another program was not imported.
 fn import_failure(error: &DocumentImportError, run: &RunId, file: &Path) -> Failure {
     Failure::from_document_import(error, run, file)
-        .while_doing(format_args!("cannot import `{}`", file.display()))
+        .context(format_args!("cannot import `{}`", file.display()))
 }
 
 /// Prints which files of other programs were moved because a view of the imported run has their path.
@@ -268,12 +270,13 @@ fn refused(file: &Path, error: &ImportError) -> Failure {
         | ImportError::BadFile { .. }
         | ImportError::Entry { .. }
         | ImportError::Read(_) => Exit::Usage,
-        ImportError::Write { .. } | ImportError::Void(_) | ImportError::Store(_) | ImportError::Query(_) => {
-            Exit::Store
-        }
+        ImportError::Write { .. }
+        | ImportError::VoidAttempts(_)
+        | ImportError::Store(_)
+        | ImportError::Query(_) => Exit::Store,
     };
     let failure =
-        Failure::from_error(exit, error).while_doing(format_args!("cannot import `{}`", file.display()));
+        Failure::from_error(exit, error).context(format_args!("cannot import `{}`", file.display()));
     match error {
         ImportError::Exists(_) => failure.hint("add `--as NAME` to import it under another name"),
         ImportError::LeftoverAttempts { path } => {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use protocol::brief::Upstream;
 use protocol::run::RunStatus;
-use protocol::{ItemKind, Outcome, Timestamp};
+use protocol::{InboxItemKind, Outcome, Timestamp};
 use runner::{RunAtRevision, Summary};
 use store::AnyStore;
-use supervisor::git::Changes;
+use supervisor::git::DiffSummary;
 
 use super::block_on;
 use crate::config::Flags;
@@ -72,7 +72,7 @@ async fn all_items(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxI
     let mut seen_series = BTreeSet::new();
     for row in rows.iter().rev() {
         let Some(summary) = workspace::summary(row) else { continue };
-        let series = workspace.kinds.find(&row.protocol).and_then(|kind| kind.series(&row.run));
+        let series = workspace.protocols.find(&row.protocol).and_then(|kind| kind.series(&row.run));
         let has_successor =
             series.clone().is_some_and(|series| !seen_series.insert((series, summary.repo_dir.clone())));
         if has_successor || !may_have_items(&summary, series.is_some()) {
@@ -106,16 +106,17 @@ async fn items_of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
         let history = handle.history(&run_at).await?;
         for item in &mut questions {
             let Some(step) = &item.step else { continue };
-            item.since = history.waiting.get(step).copied();
+            item.since = history.idle_since.get(step).copied();
             item.changes = inbox::changes(&run_at, step).unwrap_or_else(|error| {
                 output::note(format_args!("the changes of run `{}` cannot be shown: {error}", handle.run));
                 None
             });
         }
     }
-    questions.extend(inbox::stalled(&run_at, handle.workspace.clock.now()));
-    questions.extend(inbox::of_ended_run(&run_at));
-    Ok(questions)
+    let mut items = questions;
+    items.extend(inbox::stalled(&run_at, handle.workspace.clock.now()));
+    items.extend(inbox::of_ended_run(&run_at));
+    Ok(items)
 }
 
 fn print(item: &InboxItem, now: Timestamp) {
@@ -136,13 +137,13 @@ fn print(item: &InboxItem, now: Timestamp) {
         }
         logs[earlier..].iter().for_each(|log| output::data(format_args!("    {}", output::single_line(log))));
     }
-    if let Some(Changes { stat, command }) = &item.changes {
+    if let Some(DiffSummary { stat, command }) = &item.changes {
         stat.iter().for_each(|line| output::data(format_args!("   {}", output::single_line(line))));
         output::advice(format_args!("  `{command}`"));
     }
     let sign = match item.kind {
-        ItemKind::FailedRun => " ",
-        ItemKind::Stalled => "!",
+        InboxItemKind::FailedRun => " ",
+        InboxItemKind::Stalled => "!",
         _ => "?",
     };
     for (number, line) in item.question.trim_end().lines().enumerate() {

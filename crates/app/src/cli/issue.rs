@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use protocol::checks::CheckSpec;
 use protocol::issue::{
-    Agent, Closing, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData,
+    Agent, CloseIssue, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, Issue, IssueData,
     TrackerSpec, TriageMode,
 };
 use protocol::steps::load::parse_duration;
-use protocol::{Kind as _, KindOf, Protocol as _, RunId};
+use protocol::{Protocol as _, RunId, protocol_kind};
 use serde_json::Value;
 use supervisor::git::{self, WorktreeOptions};
 
@@ -21,8 +21,8 @@ use crate::failure::{Exit, Failure};
 use crate::learnings;
 use crate::output;
 use crate::rehearsal::ScriptSteps;
-use crate::tracker::{self, FileTracker};
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::tracker::{self, FileTracker, Gh};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{Workspace, prompts};
 
 /// Turn an issue into a pull request: triage, analyse, write, build, review, commit
@@ -119,9 +119,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.set_base(&workspace, &mut worktrees)?;
     let definition = arguments.definition(&workspace, issue, tracker, &worktrees)?;
     let agents = Agent::ALL.into_iter().filter(|agent| *agent != Agent::Triage || !arguments.no_triage);
-    let info = KindOf::<Issue>::STATIC.info();
+    let info = protocol_kind::<Issue>().info();
     let new = NewRun {
-        kind: KindOf::<Issue>::STATIC,
+        kind: protocol_kind::<Issue>(),
         run,
         title: format!("issue {}: {}", definition.issue.number, definition.issue.title),
         definition: &definition,
@@ -145,14 +145,15 @@ fn refuse_existing(
     let has_branch = git::has_branch(&workspace.repo, branch)
         .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
     if has_branch {
+        let word = output::shell_word(branch.as_ref());
         return Err(refused(format!("branch `{branch}` of an earlier run exists"))
-            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name"))
-            .hint(format_args!("run `git branch -D {branch}` if it is only a rehearsal's")));
+            .hint(format_args!("run `git branch -m {word} NEW-NAME` to keep it under another name"))
+            .hint(format_args!("run `git branch -D {word}` if it is only a rehearsal's")));
     }
     if is_rehearsal {
         return Ok(());
     }
-    let on_remote = git::remote_branch(&workspace.repo, branch)
+    let on_remote = git::remote_branch_commit(&workspace.repo, branch)
         .map_err(|error| Failure::usage("cannot read the branches of the remote").because(Some(&error)))?;
     if on_remote.is_some() {
         return Err(refused(format!("the remote has a branch `{branch}` of an earlier run")));
@@ -187,12 +188,12 @@ pub(super) fn worktrees(
     branch: &str,
     continues: bool,
 ) -> Result<WorktreeOptions, Failure> {
-    let wanted = WorktreeRequest {
+    let wanted = WorktreeRequirements {
         no_merge: true,
         integration: Some(branch.to_owned()),
         continue_branch: continues,
         no_commit: true,
-        rename_flag: None,
+        branch_flag: None,
     };
     worktrees::options(workspace, run, wanted)
 }
@@ -202,9 +203,8 @@ impl Arguments {
     fn find_issue(&self, workspace: &Workspace) -> Result<(IssueData, TrackerSpec), Failure> {
         match (self.issue.parse::<u64>(), self.tracker) {
             (Ok(number), None | Some(TrackerName::Gh)) => {
-                let tracker = TrackerSpec::Gh;
-                let issue = tracker::open(&tracker, &workspace.repo).issue(number);
-                Ok((issue.map_err(Failure::usage)?, tracker))
+                let issue = Gh::new(&workspace.repo).issue(number);
+                Ok((issue.map_err(Failure::usage)?, TrackerSpec::Gh))
             }
             (Err(_), Some(TrackerName::Gh)) => {
                 let what = format!("`{}` is not the number of an issue", self.issue);
@@ -236,7 +236,7 @@ impl Arguments {
             }
             return Ok(());
         };
-        let found = git::find_branch(&workspace.repo, base)
+        let found = git::find_branch_commit(&workspace.repo, base)
             .map_err(|error| Failure::usage("cannot read the branches").because(Some(&error)))?;
         worktrees.start = found.ok_or_else(|| {
             Failure::usage(format!("there is no branch `{base}`")).hint("run `git branch --all` to list them")
@@ -254,10 +254,11 @@ impl Arguments {
     ) -> Result<Definition, Failure> {
         let is_rehearsal = self.start.rehearse.is_given();
         Ok(Definition {
-            triage: if self.no_triage { TriageMode::Omitted } else { TriageMode::First },
+            triage: if self.no_triage { TriageMode::Skip } else { TriageMode::Run },
             pipeline_attempts: self.pipeline_attempts.unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
-            closing: if self.close { Closing::ByRun } else { Closing::ByMerge },
+            close_issue: if self.close { CloseIssue::ByRun } else { CloseIssue::ByMerge },
             timeout: self.timeout,
+            retarget_pull_request: self.base.is_some(),
             ..definition(workspace, issue, tracker, worktrees, is_rehearsal)?
         })
     }
@@ -287,17 +288,18 @@ pub(super) fn definition(
     Ok(Definition {
         issue,
         tracker,
-        triage: TriageMode::First,
+        triage: TriageMode::Run,
         pipeline_attempts: DEFAULT_PIPELINE_ATTEMPTS,
         max_attempts: workspace.config.max_attempts.value,
         max_questions: DEFAULT_MAX_QUESTIONS,
         branch,
         base: worktrees.base.clone(),
-        start: worktrees.start.clone(),
-        closing: Closing::ByMerge,
+        retarget_pull_request: false,
+        start_commit: worktrees.start.clone(),
+        close_issue: CloseIssue::ByMerge,
         checks,
         timeout: None,
-        prompts: prompts::read(&workspace.repo, KindOf::<Issue>::STATIC.info())?,
+        prompts: prompts::read(&workspace.repo, protocol_kind::<Issue>().info())?,
         learnings: learnings(workspace)?,
     })
 }

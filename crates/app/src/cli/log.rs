@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use protocol::entry::Entry;
-use protocol::report::ReportIdentity;
+use protocol::report::{Report, ReportIdentity};
 use protocol::run::Change;
-use protocol::{AttemptId, Kind, Revision, StepId, StepKind};
+use protocol::{AttemptId, ProtocolKind, Revision, StepId, StepKind};
 use runner::{RunAtRevision, for_each_entry};
 use serde_json::json;
 use store::StoredEntry;
@@ -14,7 +14,7 @@ use super::block_on;
 use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, YELLOW, styled};
-use crate::present::turn;
+use crate::present::wording;
 use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
@@ -30,14 +30,14 @@ use crate::workspace::LocationArgs;
   callboard log f8c1a491 --last 20 --follow
   callboard log f8c1a491 --json | jq 'select(.entry.input.fact)'")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// Show the prompt, the report and the decision of each attempt
     #[arg(long)]
     full: bool,
 
-    /// Only entries about this step or this phase of a cycle
+    /// Only entries about this step or this phase of a peer cycle
     #[arg(long)]
     step: Option<String>,
 
@@ -53,7 +53,7 @@ pub(super) struct Arguments {
     #[arg(long, short)]
     follow: bool,
 
-    /// Print each entry as it is stored, one JSON object per line
+    /// Print one JSON object per line: each entry as it is stored; --full adds attempts
     #[arg(long)]
     json: bool,
 
@@ -102,14 +102,21 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         if arguments.follow {
             let mut watch = handle.store.watch(&handle.run, newest).await?;
+            let mut entries = Vec::new();
             loop {
                 let run_at = handle.run_at(None).await?;
-                if run_at.engine_exit().is_some() && run_at.revision <= watch.after() {
+                let has_ended = run_at.engine_exit().is_some() && run_at.revision <= watch.after();
+                // The entries may be about steps that have appeared since the last ones.
+                if let Some(full) = &mut log.full {
+                    *full = run_at;
+                }
+                for stored in &entries {
+                    log.print_stored(stored)?;
+                }
+                if has_ended {
                     break;
                 }
-                for stored in watch.next().await? {
-                    log.print_stored(&stored)?;
-                }
+                entries = watch.next().await?;
             }
         }
         log.print_running_attempts();
@@ -135,13 +142,13 @@ fn print_as_stored(stored: &StoredEntry) -> Result<(), Failure> {
 /// Prints the entries of a journal.
 struct Log<'a> {
     handle: &'a RunHandle,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     json: bool,
     step: Option<StepId>,
     /// The newest state of the run, with --full.
     full: Option<RunAtRevision>,
-    /// Attempts that have started and not ended.
-    running: BTreeMap<AttemptId, AttemptIo>,
+    /// Attempts that have started and not ended, with --full. They may have started before the first entry that is shown.
+    running: BTreeMap<AttemptId, StepKind>,
     /// The host of each attempt, with --full on a shared store.
     hosts: BTreeMap<AttemptId, String>,
 }
@@ -158,14 +165,18 @@ impl<'a> Log<'a> {
             (_, None) | (None, _) => None,
         };
         let full = run_at.filter(|_| arguments.full);
-        let hosts = match &full {
-            Some(run_at) if handle.store.is_shared() => {
-                let attempts = handle.history(run_at).await?.attempts.into_iter();
-                attempts.map(|record| (record.id, record.host)).collect()
+        let (mut running, mut hosts) = (BTreeMap::new(), BTreeMap::new());
+        if let Some(run_at) = &full {
+            for record in handle.history(run_at).await?.attempts {
+                if record.end.is_none() && step.as_ref().is_none_or(|step| *step == record.id.step) {
+                    running.insert(record.id.clone(), record.kind);
+                }
+                if handle.store.is_shared() {
+                    hosts.insert(record.id, record.host);
+                }
             }
-            Some(_) | None => BTreeMap::new(),
-        };
-        Ok(Self { handle, kind, json: arguments.json, step, full, running: BTreeMap::new(), hosts })
+        }
+        Ok(Self { handle, kind, json: arguments.json, step, full, running, hosts })
     }
 
     fn print_stored(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
@@ -181,10 +192,8 @@ impl<'a> Log<'a> {
     /// Decodes the entry. Returns `None` if it is not about the step of `--step`.
     fn decode_if_selected(&self, stored: &StoredEntry) -> Result<Option<Entry>, Failure> {
         let entry = Entry::decode(&stored.body).map_err(|error| {
-            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
-                "cannot parse entry {} of run `{}`",
-                stored.revision, self.handle.run
-            ))
+            Failure::from_error(Exit::Store, &error)
+                .context(format_args!("cannot parse entry {} of run `{}`", stored.revision, self.handle.run))
         })?;
         let is_selected =
             self.step.as_ref().is_none_or(|step| step_filter::concerns_step(self.kind, &entry, step));
@@ -220,7 +229,7 @@ impl<'a> Log<'a> {
         for line in verdict.into_iter().chain(lines::of(self.kind, entry)) {
             output::data(format_args!("       {line}"));
         }
-        let refused = entry.input.evidence().map_or(&[][..], |evidence| &evidence.refused);
+        let refused = entry.input.evidence().map_or(&[][..], |evidence| &evidence.refused_edits);
         for sentence in refused {
             output::data(format_args!(
                 "       {} refused: {}",
@@ -245,53 +254,57 @@ impl<'a> Log<'a> {
 
     /// Records the attempts that the entry starts. Returns the prompt and the report of the one that it ends.
     fn track_attempts(&mut self, entry: &Entry) -> Option<AttemptIo> {
-        let machine = self.full.as_ref()?.machine();
+        self.full.as_ref()?;
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
             self.hosts.extend(started(entry).map(|(attempt, _)| (attempt, entry.by.host().to_owned())));
         }
-        let agent = |step: &StepId| if machine.has_step(step) { machine.agent(step) } else { String::new() };
-        let read = |(attempt, step_kind): (&AttemptId, StepKind), report| {
-            let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
-            if let Some(host) = host {
-                return AttemptIo::remote(host, (attempt, step_kind), report);
-            }
-            let expected = ReportIdentity {
-                run_id: self.handle.run.clone(),
-                step_id: attempt.step.clone(),
-                agent: agent(&attempt.step),
-            };
-            AttemptIo::read(&self.handle.dir(attempt), (attempt, step_kind), &expected, report)
-        };
         let is_selected = |attempt: &AttemptId| self.step.as_ref().is_none_or(|step| *step == attempt.step);
-        let started_ios = started(entry).filter(|(attempt, _)| is_selected(attempt));
-        let started_ios: Vec<_> = started_ios
-            .map(|(attempt, step_kind)| (attempt.clone(), read((&attempt, step_kind), None)))
-            .collect();
-        let ended = turn::ended(entry).filter(|(attempt, _)| is_selected(attempt));
+        self.running.extend(started(entry).filter(|(attempt, _)| is_selected(attempt)));
+        let (attempt, step_kind) = wording::ended(entry).filter(|(attempt, _)| is_selected(attempt))?;
+        self.running.remove(attempt);
         let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
-        let ended_io = ended.map(|ended| read(ended, report));
-        self.running.extend(started_ios);
-        ended.and_then(|(attempt, _)| self.running.remove(attempt));
-        ended_io
+        self.read_attempt(attempt, step_kind, report)
+    }
+
+    /// Reads the files of an attempt, with --full. `report` is the accepted report from the journal.
+    fn read_attempt(
+        &self,
+        attempt: &AttemptId,
+        step_kind: StepKind,
+        report: Option<&Report>,
+    ) -> Option<AttemptIo> {
+        let machine = self.full.as_ref()?.machine();
+        let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
+        if let Some(host) = host {
+            return Some(AttemptIo::remote(host, (attempt, step_kind), report));
+        }
+        let step = &attempt.step;
+        let expected = ReportIdentity {
+            run_id: self.handle.run.clone(),
+            step_id: step.clone(),
+            agent: if machine.has_step(step) { machine.agent(step) } else { String::new() },
+        };
+        Some(AttemptIo::read(&self.handle.dir(attempt), (attempt, step_kind), &expected, report))
     }
 
     /// Prints the attempts that have not ended.
     fn print_running_attempts(&self) {
-        for attempt in self.running.values() {
+        let running = self.running.iter();
+        for attempt in running.filter_map(|(attempt, kind)| self.read_attempt(attempt, *kind, None)) {
             if self.json {
                 output::json(&json!({ "attempt": attempt }));
                 continue;
             }
-            let name = turn::attempt(self.kind, &attempt.id, attempt.kind);
+            let name = wording::attempt(self.kind, &attempt.id, attempt.kind);
             output::data(format_args!("{} is still running", styled(BOLD, name)));
-            self.print_attempt(attempt);
+            self.print_attempt(&attempt);
         }
     }
 
     fn print_attempt(&self, attempt: &AttemptIo) {
         let AttemptIo { id, kind, files, prompt, report } = attempt;
-        let name = turn::attempt(self.kind, id, *kind);
+        let name = wording::attempt(self.kind, id, *kind);
         let location = |file: &str| match files {
             AttemptFiles::Directory(directory) => directory.join(file).display().to_string(),
             AttemptFiles::Host(host) => format!("on `{host}`"),
@@ -309,7 +322,7 @@ impl<'a> Log<'a> {
             AttemptReport::Missing { stdout, stderr, rejected } => {
                 output::data(format_args!("     report of {name}: none was accepted"));
                 if let Some(rejected) = rejected {
-                    output::data(format_args!("     refused: {}", rejected.reason));
+                    output::data(format_args!("     refused: {}", output::single_line(&rejected.reason)));
                     print_text(&rejected.report);
                 }
                 for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {

@@ -103,7 +103,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
     } else if let Ok(stamp) = text.parse() {
         Ok(Since::At(stamp))
     } else if let Some(midnight) = date() {
-        Ok(Since::At(Timestamp::from_timestamp(midnight.timestamp())))
+        Ok(Since::At(Timestamp::from_jiff(midnight.timestamp())))
     } else {
         Err("expected a length of time such as 90m, 12h or 3d, a date, or a time such as 2026-11-15T14:00:00Z".to_owned())
     }
@@ -338,7 +338,7 @@ impl ListedRun {
             run: self.row.run.as_str(),
             protocol: &self.row.protocol,
             revision: self.row.revision.0,
-            created_at: self.is_readable().then(|| Timestamp::from_timestamp(self.row.created).to_string()),
+            created_at: self.is_readable().then(|| Timestamp::from_jiff(self.row.created).to_string()),
             summary: self.summary.as_ref().map(|summary| JsonSummary {
                 title: &summary.title,
                 repo_dir: &summary.repo_dir,

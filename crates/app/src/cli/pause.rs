@@ -13,7 +13,7 @@ use crate::workspace::{LocationArgs, Workspace};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard pause f8c1a491; callboard resume f8c1a491")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The reason, for the journal

@@ -5,20 +5,20 @@ mod continuing;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use protocol::peer::{CycleId, Instruction, Peer, Phase, SpecName};
+use protocol::peer::{Instruction, Peer, PeerCycleId, Phase, SpecName};
 use protocol::steps::load::parse_duration;
-use protocol::{Kind as _, KindOf, Protocol as _};
+use protocol::{Protocol as _, protocol_kind};
 use runner::{AgentProfile, EngineConfig, EngineRequest, Overrides};
 use serde_json::json;
 use store::AnyStore;
 
 use super::block_on;
 use crate::config::Flags;
-use crate::cycles::{self, Draft};
 use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, styled};
+use crate::peer_cycles::{self, Draft};
 use crate::rehearsal::{RehearseFlag, ScriptSteps};
 use crate::workspace::{self, LocationArgs, Workspace};
 use crate::workspace::{definition, prompts};
@@ -116,7 +116,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Failure> {
     let (instruction, requirements) = arguments.instruction_and_requirements()?;
     let spec = arguments.spec_name(workspace)?;
-    let scope = cycles::scope(&workspace.repo, instruction, spec, &requirements)?;
+    let scope = peer_cycles::scope(&workspace.repo, instruction, spec, &requirements)?;
     let engine_config = engine::engine_config(workspace, Overrides::default())?;
     let mut draft = Draft {
         scope,
@@ -132,16 +132,16 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         profile: arguments.profile()?,
         env: arguments.profiles.env.clone(),
         roles: arguments.profiles.roles(),
-        prompts: prompts::read(&workspace.repo, KindOf::<Peer>::STATIC.info())?,
+        prompts: prompts::read(&workspace.repo, protocol_kind::<Peer>().info())?,
     };
     require_profiles(&engine_config, &draft)?;
     workspace.lost_store_hints().iter().for_each(output::note);
     let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
-        draft.advice = cycles::advice(&store, &draft.scope).await?;
+        draft.advice = peer_cycles::advice(&store, &draft.scope).await?;
     }
-    definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
-    let cycle = cycles::open(&store, &workspace.clock, workspace::person_author(), &draft).await?;
+    definition::exclude_views(&workspace.repo, protocol_kind::<Peer>().info())?;
+    let cycle = peer_cycles::open(&store, &workspace.clock, workspace::person_author(), &draft).await?;
     arguments.drive(workspace, &store, engine_config, &cycle, &draft).await
 }
 
@@ -149,7 +149,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
 fn require_profiles(engine_config: &EngineConfig, draft: &Draft) -> Result<(), Failure> {
     let phases = Phase::ALL.map(|phase| (Peer::step_id(&phase), phase.agent()));
     let steps = || phases.iter().map(|(step, agent)| (step, *agent));
-    engine::require_role_names(&draft.roles, steps())?;
+    engine::require_known_roles(&draft.roles, steps())?;
     let taken_over = draft.continues.as_ref().map_or(0, |continued| continued.outputs.len());
     // The number of the cycle does not matter here.
     let options = draft.options(&draft.scope.clone().cycle(1));
@@ -164,7 +164,7 @@ impl Arguments {
             (None, Some(word)) => (word, None),
             (None, None) => unreachable!("BUG: clap requires one of the two"),
         };
-        let instruction = cycles::instruction(word)?;
+        let instruction = peer_cycles::instruction(word)?;
         let words: Vec<_> = first.into_iter().chain(&self.requirements).map(String::as_str).collect();
         let requirements = match words.as_slice() {
             ["-"] => std::io::read_to_string(std::io::stdin()).map_err(|error| {
@@ -176,7 +176,7 @@ impl Arguments {
     }
 
     fn spec_name(&self, workspace: &Workspace) -> Result<Option<SpecName>, Failure> {
-        self.spec.as_deref().map(|typed| cycles::spec_name(&workspace.repo, typed)).transpose()
+        self.spec.as_deref().map(|typed| peer_cycles::spec_name(&workspace.repo, typed)).transpose()
     }
 
     /// The flags that chose the cycle, for the document.
@@ -200,12 +200,12 @@ impl Arguments {
         workspace: &Workspace,
         store: &AnyStore,
         engine_config: EngineConfig,
-        cycle: &CycleId,
+        cycle: &PeerCycleId,
         draft: &Draft,
     ) -> Result<Exit, Failure> {
         let continues = draft.continues.as_ref().map(|continued| &continued.cycle);
         self.announce("opened", cycle, &draft.instruction, continues);
-        let run = cycles::run_of(cycle);
+        let run = peer_cycles::run_of(cycle);
         if self.detach {
             return engine::detach(workspace, store, &run, &self.engine, Vec::new()).await;
         }
@@ -214,8 +214,14 @@ impl Arguments {
     }
 
     /// Prints the first line: the cycle and its run. `action` is `opened` or `resumed`.
-    fn announce(&self, action: &str, cycle: &CycleId, instruction: &str, continues: Option<&CycleId>) {
-        let run = cycles::run_of(cycle);
+    fn announce(
+        &self,
+        action: &str,
+        cycle: &PeerCycleId,
+        instruction: &str,
+        continues: Option<&PeerCycleId>,
+    ) {
+        let run = peer_cycles::run_of(cycle);
         if self.engine.json {
             output::json(&json!({
                 "event": "cycle", "run": run, "is": action, "cycle_id": cycle, "instruction": instruction,
@@ -227,8 +233,9 @@ impl Arguments {
             continues.map(|from| format!(", continues {}", output::single_line(&from.to_string())));
         let continues = continues.unwrap_or_default();
         output::message(format_args!(
-            "cycle {} is run {run}: {instruction}{continues}",
-            styled(BOLD, output::single_line(&cycle.to_string()))
+            "cycle {} is run {run}: {}{continues}",
+            styled(BOLD, output::single_line(&cycle.to_string())),
+            output::single_line(instruction)
         ));
     }
 }

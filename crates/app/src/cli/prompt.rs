@@ -1,12 +1,12 @@
 //! `callboard prompt RUN STEP`.
 
-use protocol::{AttemptId, AttemptNo, Kind, StepId, StepKind, Turn};
+use protocol::{AttemptId, AttemptNo, ProtocolKind, StepId, StepKind, Turn};
 use runner::{AttemptRecord, History, RunAtRevision, preview_prompt};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output;
-use crate::present::turn;
+use crate::present::wording;
 use crate::query::RunHandle;
 use crate::query::attempt_io::{self, FileText};
 use crate::workspace::LocationArgs;
@@ -22,15 +22,15 @@ use crate::workspace::LocationArgs;
   callboard prompt f8c1a491 review --next
   callboard prompt f8c1a491 review --context | jq .upstream")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
-    /// The step, or the phase of a cycle
+    /// The step, or the phase of a peer cycle
     step: String,
 
     /// The attempt, as turn and attempt [default: the newest]
-    #[arg(long, value_name = "TURN.ATTEMPT", value_parser = turn_and_attempt)]
-    attempt: Option<(Turn, AttemptNo)>,
+    #[arg(long, value_name = "TURN.ATTEMPT", value_parser = attempt_of_step)]
+    attempt: Option<(Option<String>, Turn, AttemptNo)>,
 
     /// Generate the prompt that the next attempt would get now
     #[arg(long, conflicts_with = "attempt")]
@@ -44,12 +44,12 @@ pub(super) struct Arguments {
     location: LocationArgs,
 }
 
-fn turn_and_attempt(text: &str) -> Result<(Turn, AttemptNo), String> {
-    // `STEP#TURN.ATTEMPT` is accepted too. The step is not compared.
-    let attempt = text.rsplit('#').next().unwrap_or(text);
-    let attempt: Result<AttemptId, _> = format!("step#{attempt}").parse();
+/// Parses `TURN.ATTEMPT`. The step before it is `None` unless it is written `STEP#TURN.ATTEMPT`.
+fn attempt_of_step(text: &str) -> Result<(Option<String>, Turn, AttemptNo), String> {
+    let (step, number) = text.rsplit_once('#').map_or((None, text), |(step, number)| (Some(step), number));
+    let attempt: Result<AttemptId, _> = format!("step#{number}").parse();
     attempt
-        .map(|attempt| (attempt.turn, attempt.attempt_no))
+        .map(|attempt| (step.map(str::to_owned), attempt.turn, attempt.attempt_no))
         .map_err(|_| "expected TURN.ATTEMPT, such as 2.1".to_owned())
 }
 
@@ -60,14 +60,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let step = handle.step(&run_at, &arguments.step)?;
         let history = handle.history(&run_at).await?;
         let attempt = match arguments.attempt {
-            Some(number) => Some(find_attempt(&handle, run_at.kind(), &history, &step, number)?),
+            Some((Some(other), turn, number)) if other != arguments.step && other != step.as_str() => {
+                let what = format_args!("`{other}#{turn}.{number}` is no attempt of step `{step}`");
+                return Err(Failure::usage(what).hint(format_args!(
+                    "run `callboard prompt {} {other} --attempt {turn}.{number}` to see its prompt",
+                    handle.run
+                )));
+            }
+            Some((_, turn, number)) => {
+                Some(find_attempt(&handle, run_at.kind(), &history, &step, (turn, number))?)
+            }
             None if arguments.next => None,
             None => newest(&history, &step).map(|record| record.id.clone()),
         };
         let text = match attempt {
             Some(attempt) => read_prompt_or_context(&handle, &history, &attempt, arguments.context)?,
             None => {
-                refuse_checks(&run_at, &step)?;
+                refuse_checks(&run_at, &history, &step, arguments.context)?;
                 note_what_is_missing(&run_at, &history, &step);
                 let preview = preview_prompt(&run_at, &step, &handle.store.local_dir().attempts_dir());
                 if arguments.context { preview.context } else { preview.prompt }
@@ -87,22 +96,37 @@ fn newest<'h>(history: &'h History, step: &StepId) -> Option<&'h AttemptRecord> 
 }
 
 /// Fails if the next turn of the step runs its checks, which have no prompt.
-fn refuse_checks(run_at: &RunAtRevision, step: &StepId) -> Result<(), Failure> {
+fn refuse_checks(
+    run_at: &RunAtRevision,
+    history: &History,
+    step: &StepId,
+    context: bool,
+) -> Result<(), Failure> {
     let machine = run_at.machine();
-    if !turn::is_checks(run_at.kind(), machine.step_kind(step)) {
+    if !wording::is_checks(run_at.kind(), machine.step_kind(step)) {
         return Ok(());
     }
     let what = format_args!("the next turn of `{step}` runs its checks and has no prompt");
-    Err(Failure::usage(what).hint(format_args!(
-        "run `callboard prompt {} {step}` to see the prompt that its agent was given",
+    let failure = Failure::usage(what);
+    if newest(history, step).is_none() {
+        return Err(failure);
+    }
+    let (noun, flag) = noun_and_flag(context);
+    Err(failure.hint(format_args!(
+        "run `callboard prompt {} {step}{flag}` to see the {noun} that its agent was given",
         run_at.run
     )))
+}
+
+/// Returns what is printed, and the flag to get it, for hints.
+fn noun_and_flag(context: bool) -> (&'static str, &'static str) {
+    if context { ("context", " --context") } else { ("prompt", "") }
 }
 
 /// Returns the attempt of the step, or an error that names the existing ones.
 fn find_attempt(
     handle: &RunHandle,
-    kind: &dyn Kind,
+    kind: &dyn ProtocolKind,
     history: &History,
     step: &StepId,
     (turn, attempt_no): (Turn, AttemptNo),
@@ -121,17 +145,23 @@ fn find_attempt(
         };
     }
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));
-    let known: Vec<_> = history.attempts.iter().filter(|record| record.id.step == *step).collect();
+    let has_prompt = |record: &&AttemptRecord| match record.kind {
+        StepKind::Agent => true,
+        StepKind::Command => !kind.info().checks_are_turns,
+        StepKind::Effect | StepKind::Person => false,
+    };
+    let of_step = history.attempts.iter().filter(|record| record.id.step == *step);
+    let known: Vec<_> = of_step.filter(has_prompt).collect();
     Err(match (known.first(), known.last()) {
         (Some(first), Some(last)) if known.len() > 1 => failure.hint(format!(
-            "choose one of its {} attempts, from `{}` to `{}`",
+            "choose one of its {} attempts with a prompt, from `{}` to `{}`",
             known.len(),
             first.id,
             last.id
         )),
-        (Some(only), _) => failure.hint(format!("its only attempt is `{}`", only.id)),
+        (Some(only), _) => failure.hint(format!("its only attempt with a prompt is `{}`", only.id)),
         (None, _) => failure.hint(format!(
-            "`{step}` has no attempt yet; leave out `--attempt` to see the prompt it would get"
+            "`{step}` has no attempt with a prompt yet; leave out `--attempt` to see the prompt it would get"
         )),
     })
 }
@@ -144,12 +174,15 @@ fn read_prompt_or_context(
     context: bool,
 ) -> Result<String, Failure> {
     let AttemptId { step, turn, attempt_no } = attempt;
-    let hint_next =
-        format!("run `callboard prompt {} {step} --next` to see the prompt it would get now", handle.run);
+    let (noun, flag) = noun_and_flag(context);
+    let hint_next = format!(
+        "run `callboard prompt {} {step} --next{flag}` to see the {noun} it would get now",
+        handle.run
+    );
     let record = history.attempts.iter().find(|record| record.id == *attempt);
     if let Some(host) = record.and_then(|record| handle.host_of_files(attempt, &record.host)) {
         let hint_there =
-            format!("run `callboard prompt {} {step} --attempt {turn}.{attempt_no}` there", handle.run);
+            format!("run `callboard prompt {} {step} --attempt {turn}.{attempt_no}{flag}` there", handle.run);
         let what = format!("the files of attempt `{attempt}` are on `{host}`");
         return Err(Failure::new(Exit::Store, what).hint(hint_there).hint(hint_next));
     }

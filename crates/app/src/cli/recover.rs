@@ -39,7 +39,7 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard recover cycle-v1-20260122T100000-abc123
   callboard recover --from-view .agents/runs/f8c1a491/run_state.json --workflow wf.yaml")]
 pub(super) struct Arguments {
-    /// Restore this cycle. If the store has the run, its files are written again; otherwise the run is rebuilt from them
+    /// Restore this run of `cycle`. If the store has the run, its files are written again; otherwise the run is rebuilt from them
     #[arg(conflicts_with_all = ["from", "from_view", "dry_run", "json"])]
     cycle: Option<String>,
 

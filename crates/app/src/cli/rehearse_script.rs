@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use protocol::Kind;
+use protocol::ProtocolKind;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -12,7 +12,7 @@ use crate::rehearsal::{self, ScriptSteps};
 
 /// Print a rehearsal script to edit, for `--rehearse=SCRIPT`
 ///
-/// The script lists every step, or every phase of a cycle, and explains what can be scripted. As printed, every step
+/// The script lists every step, or every phase of a peer cycle, and explains what can be scripted. As printed, every step
 /// succeeds. Edit it to make steps fail, gates loop back, or agents hang or crash.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -67,9 +67,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Returns the steps of a protocol, and the command that takes its script.
 fn of_protocol(name: &str) -> Result<(ScriptSteps, String), Failure> {
-    let kinds = crate::program().protocols;
-    let info = kinds.find(name).map(Kind::info).ok_or_else(|| {
-        let names: Vec<_> = kinds.names().map(|name| format!("`{name}`")).collect();
+    let protocols = crate::program().protocols;
+    let info = protocols.find(name).map(ProtocolKind::info).ok_or_else(|| {
+        let names: Vec<_> = protocols.names().map(|name| format!("`{name}`")).collect();
         Failure::usage(format!("there is no protocol `{name}`"))
             .hint(format!("use one of {}", names.join(", ")))
     })?;

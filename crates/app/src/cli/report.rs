@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME=VALUE", requires = "result")]
     metric: Vec<String>,
 
-    /// The output of a phase of a cycle, as a JSON object in this file; `-` is standard input
+    /// The output of a phase of a peer cycle, as a JSON object in this file; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "result")]
     output: Option<PathBuf>,
 }
@@ -120,7 +120,7 @@ fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failur
 /// The attempt that this command was started by, from its environment.
 pub(super) struct Attempt {
     id: AttemptId,
-    store: PathBuf,
+    local_dir: PathBuf,
     dir: AttemptDir,
     expected: ReportIdentity,
 }
@@ -138,9 +138,10 @@ impl Attempt {
         };
         let run: RunId = parse_variable("CALLBOARD_RUN", &variable("CALLBOARD_RUN")?)?;
         let id: AttemptId = parse_variable("CALLBOARD_ATTEMPT", &variable("CALLBOARD_ATTEMPT")?)?;
-        let store = PathBuf::from(variable("CALLBOARD_STORE")?);
+        // Inside an attempt, CALLBOARD_STORE is the local directory, also on NATS.
+        let local_dir = PathBuf::from(variable("CALLBOARD_STORE")?);
         let agent = variable("AGENT_ID")?;
-        let dir = AttemptDir::new(&store.join("attempts"), &run, &id);
+        let dir = AttemptDir::new(&local_dir.join("attempts"), &run, &id);
         // The process that may run the attempt creates its claim, a file. It creates the exit record at the end.
         if !dir.claim().exists() {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` is not running")));
@@ -149,7 +150,7 @@ impl Attempt {
             return Err(Failure::new(Exit::Refused, format!("attempt `{id}` of run `{run}` has ended")));
         }
         let expected = ReportIdentity { run_id: run, step_id: id.step.clone(), agent };
-        Ok(Self { id, store, dir, expected })
+        Ok(Self { id, local_dir, dir, expected })
     }
 
     /// Returns `context.json`: null if it cannot be read.
@@ -192,10 +193,11 @@ impl Attempt {
     }
 
     /// Fails if the host of the attempt was abandoned. The check comes after the report was written, so that it also sees an
-    /// attempt that was abandoned meanwhile; the report is kept as evidence.
+    /// attempt that was abandoned meanwhile; the report stays in the attempt's directory and has no effect.
     fn refuse_if_abandoned(&self) -> Result<(), Failure> {
         let run = &self.expected.run_id;
-        let is_abandoned = block_on(async { Ok(abandoned::is_abandoned(&self.store, run, &self.id).await) })?;
+        let is_abandoned =
+            block_on(async { Ok(abandoned::is_abandoned(&self.local_dir, run, &self.id).await) })?;
         if !is_abandoned {
             return Ok(());
         }

@@ -4,16 +4,17 @@ mod following;
 
 use std::ffi::OsString;
 
-use protocol::run::{Request, RunStatus, StopCause};
+use protocol::run::{Request, RunStatus, RunStopCause};
 use protocol::{RunId, StepId, StepKind};
 use runner::{EngineConfig, EngineRequest, Journal};
-use store::{Access, AnyStore, RunListing};
+use store::{AnyStore, EngineHolder, NatsAuth, RunListing};
 
 use self::following::{follow, may_wait_for_lock, remote_engine};
 use super::block_on;
 use crate::config::Flags;
 use crate::control::restore;
 use crate::control::{self, ControlRequest};
+use crate::engine::process;
 use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
@@ -35,7 +36,7 @@ use crate::workspace::{self, LocationArgs, Workspace};
   callboard resume --all                    # after a reboot
   callboard resume f8c1a491 --abandon-host build-2 --reason 'its disk died'")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: Option<String>,
 
     /// Restore a damaged document from the journal, even if later changes are lost
@@ -46,7 +47,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HOST", conflicts_with = "all")]
     abandon_host: Option<String>,
 
-    /// Resume every interrupted run, each in the background
+    /// Resume every interrupted run, each in the background; one that was being stopped is stopped
     #[arg(long, conflicts_with_all = ["run", "detach"])]
     all: bool,
 
@@ -62,8 +63,8 @@ pub(super) struct Arguments {
     detach: bool,
 
     /// Fail at once if an engine on another host has the run: the starting process waits for our engine lock
-    #[arg(long, hide = true)]
-    at_once: bool,
+    #[arg(long = "at-once", hide = true)]
+    fail_at_once: bool,
 
     /// Read the credentials of the store from standard input: the starting process had them in an address
     #[arg(long, hide = true)]
@@ -80,7 +81,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: arguments.engine.jobs, ..Flags::default() };
     let mut workspace = Workspace::find(&arguments.location, flags)?;
     if let (true, Some(settings)) = (arguments.access_from_stdin, &mut workspace.nats) {
-        settings.access = access_from_stdin()?;
+        settings.auth = access_from_stdin()?;
     }
     let abandoned = arguments.abandon_host.as_ref().map(|host| runner::AbandonedHost {
         host: host.clone(),
@@ -100,10 +101,10 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Reads the credentials that the starting process writes before it closes the pipe.
-fn access_from_stdin() -> Result<Access, Failure> {
+fn access_from_stdin() -> Result<NatsAuth, Failure> {
     let userinfo = std::io::read_to_string(std::io::stdin())
         .map_err(|error| Failure::usage("cannot read standard input").because(Some(&error)))?;
-    Ok(Access::from_userinfo(&userinfo))
+    Ok(NatsAuth::from_userinfo(&userinfo))
 }
 
 /// Resumes one run.
@@ -114,17 +115,24 @@ pub(super) async fn resume(
     engine_config: EngineConfig,
     arguments: Arguments,
 ) -> Result<Exit, Failure> {
-    let restored = restore::restore(workspace, store, &engine_config, run).await?;
+    let restored = restore::restore_document(workspace, store, &engine_config, run).await?;
     let mut journal = workspace.load(store, run).await?;
     if restored && matches!(journal.state.run.status, RunStatus::Finished(_)) {
         output::message(format_args!("run `{run}` has ended; there is nothing to resume"));
         return Ok(Exit::Success);
     }
     control::refuse_inside_attempt_and_record(&mut journal, "resume", &Request::Resume).await?;
-    engine::require_role_names_in(&engine_config, &journal)?;
+    engine::require_known_roles_of_run(&engine_config, &journal)?;
     // The engine of a paused run may be alive. Then it only needs the request.
     let paused = journal.state.run.status == RunStatus::Paused;
-    if paused && control::engine_of(store, run).await?.is_some() {
+    let new_engine_flags = arguments.new_engine_flags();
+    if paused
+        && !new_engine_flags.is_empty()
+        && let Some(holder) = control::live_engine_of(store, run).await?
+    {
+        return Err(cannot_follow_flags(run, &holder, &new_engine_flags));
+    }
+    if paused && new_engine_flags.is_empty() && control::engine_of(store, run).await?.is_some() {
         let control = ControlRequest {
             action: "resume".to_owned(),
             request: Request::Resume,
@@ -134,7 +142,7 @@ pub(super) async fn resume(
         control::note_how_run_continues(run, &handled_by);
         return Ok(Exit::Success);
     }
-    control::refuse_repeat(store, &journal, "resume").await?;
+    control::refuse_while_engine_runs(store, &journal, "resume").await?;
     engine::check_repository_here(workspace, store, run, &engine_config.options(&journal.spec.options))?;
     require_profiles(&engine_config, &journal)?;
     let request = EngineRequest::to_resume(Some(workspace::request_reason(arguments.reason.as_deref())));
@@ -187,7 +195,7 @@ impl Arguments {
         profiles: AgentFlags,
     ) -> Self {
         let (run, reason, abandon_host) = (None, None, None);
-        let (all, recover, at_once, access_from_stdin) = (false, false, false, false);
+        let (all, recover, fail_at_once, access_from_stdin) = (false, false, false, false);
         Self {
             run,
             all,
@@ -196,7 +204,7 @@ impl Arguments {
             reason,
             engine,
             detach,
-            at_once,
+            fail_at_once,
             access_from_stdin,
             location,
             profiles,
@@ -211,6 +219,37 @@ impl Arguments {
         flags.extend(self.reason.iter().flat_map(|reason| ["--reason".into(), reason.into()]));
         flags
     }
+
+    /// Returns the flags that only a new engine can follow. `--recover` is not one of them: a document that could be loaded
+    /// needs no repair.
+    fn new_engine_flags(&self) -> Vec<String> {
+        let engine_flags = [
+            (self.engine.jobs.is_some(), "--jobs"),
+            (self.engine.exit_when_waiting, "--exit-when-waiting"),
+            (self.abandon_host.is_some(), "--abandon-host"),
+        ];
+        let engine_flags = engine_flags.into_iter().filter(|(given, _)| *given);
+        let mut flags: Vec<_> = engine_flags.map(|(_, flag)| format!("`{flag}`")).collect();
+        // The arguments are pairs of a flag and its value.
+        let agent_flags = self.profiles.as_arguments().into_iter().step_by(2);
+        flags.extend(agent_flags.map(|flag| format!("`{}`", flag.display())));
+        flags.dedup();
+        flags
+    }
+}
+
+/// The refusal of flags for a paused run, whose engine is alive and continues with its own.
+fn cannot_follow_flags(run: &RunId, holder: &EngineHolder, flags: &[String]) -> Failure {
+    let (pid, host) = (holder.pid, Some(holder.host.as_str()).filter(|_| !holder.is_local()));
+    let (flags, engine) = (flags.join(", "), process::process_name(pid, host));
+    let there = host.map(|host| format!(" on `{host}`")).unwrap_or_default();
+    Failure::new(Exit::Refused, format!("its engine, {engine}, is alive and continues without {flags}"))
+        .code(Code::Refused)
+        .hint(format_args!("run `callboard resume {run}` to continue it as it is"))
+        .hint(format_args!(
+            "or run `kill {pid}`{there} to end the engine and its agents, then the same command again"
+        ))
+        .context(format_args!("cannot resume run `{run}`"))
 }
 
 /// Starts an engine for each interrupted run. A run that cannot be resumed does not stop the others.
@@ -243,7 +282,7 @@ async fn resume_all(
     Ok(worst)
 }
 
-/// Resumes an interrupted run in the background.
+/// Resumes an interrupted run in the background. Completes the stop of one that a user has stopped.
 async fn resume_in_background(
     workspace: &Workspace,
     store: &AnyStore,
@@ -251,11 +290,11 @@ async fn resume_in_background(
     engine_config: &EngineConfig,
     arguments: &Arguments,
 ) -> Result<(), Failure> {
-    restore::restore(workspace, store, engine_config, run).await?;
+    restore::restore_document(workspace, store, engine_config, run).await?;
     let mut journal = workspace.load(store, run).await?;
     control::refuse_inside_attempt_and_record(&mut journal, "resume", &Request::Resume).await?;
-    engine::require_role_names_in(engine_config, &journal)
-        .map_err(|failure| failure.while_doing(format_args!("cannot resume run `{run}`")))?;
+    engine::require_known_roles_of_run(engine_config, &journal)
+        .map_err(|failure| failure.context(format_args!("cannot resume run `{run}`")))?;
     if control::engine_of(store, run).await?.is_none() {
         if let Err(failure) = engine::check_repository_here(
             workspace,
@@ -267,22 +306,33 @@ async fn resume_in_background(
             output::note(format_args!("{}; resume it there", failure.message));
             return Ok(());
         }
+        // A user has stopped the run, and its engine ended before its agents.
+        if journal.state.run.status == RunStatus::Stopping(RunStopCause::Requested) {
+            let reason = arguments.reason.clone();
+            let control = ControlRequest { action: "stop".to_owned(), request: Request::Stop, reason };
+            control.submit_and_wait(workspace, store, run).await?;
+            output::note(format_args!(
+                "run `{run}` was being stopped and is stopped now; run `callboard resume {run}` to continue it"
+            ));
+            return Ok(());
+        }
         engine::detach(workspace, store, run, &arguments.engine, arguments.flags()).await?;
     }
     Ok(())
 }
 
-/// Returns whether the run would continue if its engine had not ended. Paused and stopped runs wait for a person.
+/// Returns whether the run would continue, or would be stopped by now, if its engine had not ended. Paused and stopped
+/// runs wait for a person.
 fn is_interrupted(row: &RunListing) -> bool {
     match workspace::summary(row).map(|summary| summary.status) {
         Some(
             RunStatus::Running
             | RunStatus::Stopping(_)
-            | RunStatus::Stopped(StopCause::Interrupted)
+            | RunStatus::Stopped(RunStopCause::EngineInterrupted)
             | RunStatus::Draining(_)
             | RunStatus::Finishing(_),
         ) => true,
-        Some(RunStatus::Paused | RunStatus::Stopped(StopCause::Requested) | RunStatus::Finished(_))
+        Some(RunStatus::Paused | RunStatus::Stopped(RunStopCause::Requested) | RunStatus::Finished(_))
         | None => false,
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::run::Request;
 use protocol::steps::Definition;
-use protocol::{KindInfo, RunId};
+use protocol::{ProtocolInfo, RunId};
 use runner::{EngineRequest, RunAtRevision};
 use store::AnyStore;
 
@@ -30,7 +30,7 @@ use crate::workspace::{self, LocationArgs, Workspace, worktrees};
   callboard retry f8c1a491 --from review     # the step and everything after it, whatever their status
   callboard retry f8c1a491 --from review --workflow wf.yaml --accept-changes")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The step [default: every failed step]
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let run = match &arguments.workflow {
                 Some(file) => {
                     let policy = ChangePolicy::of_flag(arguments.accept_changes);
-                    let definition = read_with_original_limits(&workspace, &store, &run, file).await?;
+                    let definition = read_with_options_of_run(&workspace, &store, &run, file).await?;
                     start_at::reuse_or_create_run(&workspace, &store, run, definition, step, policy).await?
                 }
                 None => run,
@@ -82,18 +82,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 .await;
         }
         let mut journal = workspace.load(&store, &run).await?;
-        let find_step = |step: &String| present::step(&run, journal.machine(), step);
+        let find_step = |step: &String| present::find_step(&run, journal.machine(), step);
         let step = arguments.step.as_ref().map(find_step).transpose()?;
         let request = Request::Retry { step };
         control::refuse_inside_attempt_and_record(&mut journal, "retry", &request).await?;
-        engine::require_role_names_in(&engine_config, &journal)?;
-        let KindInfo { name, step: (step_noun, _), can_retry: retries, .. } = journal.kind().info();
+        engine::require_known_roles_of_run(&engine_config, &journal)?;
+        let ProtocolInfo { name, step_nouns: (step_noun, _), can_retry: retries, .. } = journal.kind().info();
         if !retries {
             let what = format!("a failed {step_noun} of a `{name}` run cannot be retried");
             return Err(Failure::new(Exit::Refused, what)
-                .while_doing(format_args!("cannot retry run `{run}`"))
+                .context(format_args!("cannot retry run `{run}`"))
                 .code(Code::Refused)
-                .hint(journal.machine().after_failure(&run)));
+                .hint(journal.machine().failure_hint(&run)));
         }
         if control::engine_of(&store, &run).await?.is_some() {
             let control = ControlRequest { action: "retry".to_owned(), request, reason: arguments.reason };
@@ -109,31 +109,30 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )?;
         // Fails unless this is the newest run on its branch. The lease is dropped at once: no second run can pass this
         // check, so two retries never work on the same branch.
-        drop(worktrees::lease(&workspace, &store, journal.kind(), &journal.spec.options).await?);
+        drop(worktrees::lease(&store, journal.kind(), &journal.spec.options).await?);
         let engine_request =
             EngineRequest { request, by: Some(workspace::person_author()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
 }
 
-/// Reads the workflow with the limits that the run was started with.
-async fn read_with_original_limits(
+/// Reads the workflow with the options that the run was started with.
+async fn read_with_options_of_run(
     workspace: &Workspace,
     store: &AnyStore,
     run: &RunId,
     file: &Path,
 ) -> Result<Definition, Failure> {
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
-    let original =
-        start_at::original_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
-    let limits = DefinitionOptions {
-        max_attempts: original.max_attempts,
-        max_iterations: original.max_iterations,
-        on_failure: original.on_failure,
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
+    let stored = start_at::stored_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
+    let definition_options = DefinitionOptions {
+        max_attempts: stored.max_attempts,
+        max_iterations: stored.max_iterations,
+        on_failure: stored.on_failure,
         approvals: Approvals::Asked,
-        gate_state_file: original.gate_state_file.map(PathBuf::from),
-        memory: original.memory,
-        report_schema: original.report_schema,
+        gate_state_file: stored.gate_state_file.map(PathBuf::from),
+        memory: stored.memory,
+        report_schema: stored.report_schema,
     };
-    definition::read(workspace, file, limits)
+    definition::read(workspace, file, definition_options)
 }

@@ -19,9 +19,9 @@ use crate::workspace::{self, LocationArgs, Workspace};
 
 /// Remove a run with its journal, attempts and files
 ///
-/// Only a run that has ended or was stopped is removed. Its name can then be used again. Branches stay, and so do worktrees with
-/// changes that are found nowhere else, and files that another program has changed. On a shared store, files on other machines
-/// stay.
+/// Only a run that has ended or was stopped is removed. Its integration branch stays, and so do worktrees and branches of steps
+/// with changes that it does not have, and files that another program has changed. A new run can have the same name if none of
+/// these branches and worktrees is left. On a shared store, files on other machines stay.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard rm f8c1a491
@@ -45,18 +45,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         if store.protocol(&run).await?.is_none() {
             return Err(workspace.no_such_run(run.as_str()));
         }
-        let action = format!("cannot remove run `{run}`");
+        let context = format!("cannot remove run `{run}`");
         let lock = match store.lock_engine_for(&run, LockPurpose::OneShot).await {
             Err(error @ EngineLockError::Held { .. }) => {
                 return Err(Failure::from_error(Exit::Refused, &error)
-                    .while_doing(action)
+                    .context(context)
                     .hint(format_args!("run `callboard stop {run}` first")));
             }
             locked => locked?,
         };
         let removed = remove(&workspace, &store, &run, &lock).await;
         lock.release().await;
-        removed.map_err(|failure| failure.while_doing(action))?;
+        removed.map_err(|failure| failure.context(context))?;
         output::message(format_args!("removed run `{run}`"));
         Ok(Exit::Success)
     })
@@ -112,8 +112,12 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
         match fs::read(path) {
             Ok(found) if found == view.body.as_bytes() => expect_removed(path, fs::remove_file(path))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(_) | Err(_) => {
-                output::note(format_args!("kept `{}`: another program has changed it", path.display()));
+            found => {
+                let why = found.map_or_else(
+                    |error| format!("cannot read it: {error}"),
+                    |_| "another program has changed it".to_owned(),
+                );
+                output::note(format_args!("kept `{}`: {why}", path.display()));
                 keeps_run_dir |= path.starts_with(&run_dir);
             }
         }
@@ -121,8 +125,8 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     if !keeps_run_dir {
         expect_removed(Path::new(&run_dir), fs::remove_dir_all(&run_dir))?;
     }
-    if let Some(trees) = options.trees() {
-        let kept = trees.remove().map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    if let Some(run_worktrees) = options.run_worktrees() {
+        let kept = run_worktrees.remove().map_err(|error| Failure::from_error(Exit::Store, &error))?;
         for tree in kept {
             output::note(format_args!("kept the worktree `{}`: it has changes of its own", tree.display()));
         }

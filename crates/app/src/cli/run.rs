@@ -6,8 +6,8 @@ pub(super) mod start_at;
 
 use std::path::PathBuf;
 
-use protocol::KindOf;
-use protocol::brief::MemoryUpdates;
+use protocol::brief::MemoryPolicy;
+use protocol::protocol_kind;
 use protocol::steps::{DEFAULT_MAX_ITERATIONS, OnFailure, Steps};
 
 use self::git_worktree::GitWorktree;
@@ -20,7 +20,7 @@ use crate::output;
 use crate::rehearsal::ScriptSteps;
 use crate::workspace::Workspace;
 use crate::workspace::definition::{self, Approvals, DefinitionOptions};
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 
 /// Run a workflow: start an agent for each step, in parallel where possible
 ///
@@ -204,16 +204,16 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&start.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
-    let limits = DefinitionOptions {
+    let definition_options = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: arguments.on_failure.into(),
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
         gate_state_file: arguments.gate_state_file,
-        memory: if arguments.memory { MemoryUpdates::Applied } else { MemoryUpdates::NotApplied },
+        memory: if arguments.memory { MemoryPolicy::Applied } else { MemoryPolicy::NotApplied },
         report_schema: arguments.schema.as_deref().map(definition::report_schema).transpose()?,
     };
-    let definition = definition::read(&workspace, &file, limits)?;
+    let definition = definition::read(&workspace, &file, definition_options)?;
     if let Some(step) = &arguments.start_at_step {
         let run_id = arguments.run_id.as_deref();
         let policy = ChangePolicy::of_flag(arguments.accept_changes);
@@ -222,14 +222,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
-    let wanted = WorktreeRequest { no_merge: arguments.no_merge, ..WorktreeRequest::default() };
+    let wanted = WorktreeRequirements { no_merge: arguments.no_merge, ..WorktreeRequirements::default() };
     let worktrees = if arguments.git_worktree.is_given() {
         Some(arguments.git_worktree.options(&workspace, &run)?)
     } else {
         workflow.has_worktrees().then(|| worktrees::options(&workspace, &run, wanted)).transpose()?
     };
     let new = NewRun {
-        kind: KindOf::<Steps>::STATIC,
+        kind: protocol_kind::<Steps>(),
         run,
         title: workflow.name.clone(),
         definition: &definition,

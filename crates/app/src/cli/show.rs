@@ -1,7 +1,7 @@
 //! `callboard show RUN`.
 
 use protocol::present::{StatusKind, StepSummary};
-use protocol::rules::StepStatus;
+use protocol::protocol_trait::StepStatus;
 use protocol::run::RunStatus;
 use protocol::{Outcome, Revision, StepId, StepKind, Timestamp};
 use runner::RunAtRevision;
@@ -12,7 +12,7 @@ use crate::engine::progress;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, RED, YELLOW, styled};
 use crate::present::run_status::{self, EnginePresence};
-use crate::present::{self, grid, turn};
+use crate::present::{self, step_table, wording};
 use crate::query::gates::Gate;
 use crate::query::hosts;
 use crate::query::last_output::LastOutput;
@@ -39,7 +39,7 @@ const MAX_SHOWN_VIEWS: usize = 10;
   callboard show f8c1a491 --json | jq '.steps'
   callboard show f8c1a491 --json | jq '.document.steps | map_values(.status)'")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// Show the run as it was at this revision (`callboard log` lists them)
@@ -108,7 +108,7 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
     }
     print_last_error(run_at, overview);
     // A table shows how often each step ran.
-    let is_shown = |gate: &&Gate| gate.used > 0 || run_at.machine().grid().is_none();
+    let is_shown = |gate: &&Gate| gate.used > 0 || run_at.machine().step_table().is_none();
     for gate in overview.gates.iter().filter(is_shown) {
         output::data(format_args!(
             "gate {}: {} of {} iterations used, loops back to {}",
@@ -143,7 +143,7 @@ fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
         styled(style, word),
         summary.progress.done,
         summary.progress.total,
-        run_at.kind().info().step.1,
+        run_at.kind().info().step_nouns.1,
         run_at.revision,
     ));
 }
@@ -154,7 +154,8 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(stopped_by) = &overview.stopped_by {
         let (_, word) = run_status::label(run_at.state.run.status);
-        let reason = stopped_by.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = stopped_by.reason.as_deref().map(|reason| format!(": {}", output::single_line(reason)));
+        let reason = reason.unwrap_or_default();
         let next = if is_resumable {
             format!("; run `callboard resume {run}` to continue it")
         } else {
@@ -200,7 +201,7 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
             let has_failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
             if has_failed && run_at.revision == run_at.newest {
-                output::advice(run_at.machine().after_failure(run));
+                output::advice(run_at.machine().failure_hint(run));
             }
         }
     }
@@ -208,15 +209,15 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
 
 fn print_steps(run_at: &RunAtRevision, overview: &RunOverview) {
     let mut steps = progress::step_summaries(run_at);
-    if let Some(grid) = run_at.machine().grid() {
-        for line in grid::lines(&grid, &steps, Some(overview.at)) {
+    if let Some(step_table) = run_at.machine().step_table() {
+        for line in step_table::lines(&step_table, &steps, Some(overview.at)) {
             output::data(format_args!("  {line}"));
         }
         // Below the table: the steps that are not in it, and those with an activity or an error to show.
         steps.retain(|(name, summary)| {
             let activity = overview.steps.get(name);
             let is_active = !matches!(activity, None | Some(StepActivity::WaitingForSteps { .. }));
-            !grid::has(&grid, name) || is_active || summary.error.is_some()
+            !step_table::has(&step_table, name) || is_active || summary.error.is_some()
         });
         if !steps.is_empty() {
             output::data("");
@@ -279,12 +280,13 @@ fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
     let length = |since: &Timestamp| output::duration(now.since(*since));
     match activity {
         StepActivity::Running { since, kind, slow, last_output, host, .. } => {
+            // A step of the kind `Command` runs checks.
             let checks = if *kind == StepKind::Command { "checks " } else { "" };
             let working = styled(DIM, format_args!("{checks}for {}{}", length(since), on_host(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
-                let (baseline, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
-                format!("{}: {now} so far, median {baseline}", styled(YELLOW, "slow"))
+                let (median, now) = (millis(slow.median_ms), millis(slow.elapsed_ms));
+                format!("{}: {now} so far, median {median}", styled(YELLOW, "slow"))
             });
             let last_output = last_output.as_ref().map(|output| last_output_text(output, now));
             [Some(working), slow, last_output].into_iter().flatten().collect::<Vec<_>>().join("  ")
@@ -307,7 +309,7 @@ fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
             format!("waits for a person for {}{}", length(since), question.unwrap_or_default())
         }
         StepActivity::WaitingForConditions { since, conditions, question, .. } => {
-            let (conditions, length) = (turn::conditions(conditions), length(since));
+            let (conditions, length) = (wording::conditions(conditions), length(since));
             format!("waits for {conditions} for {length}: {}", output::single_line(question))
         }
         StepActivity::WaitingForSteps { steps } if steps.is_empty() => String::new(),
@@ -347,8 +349,8 @@ fn print_last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     let ago = output::duration(overview.at.since(last.at));
     let step = &last.attempt.step;
     let machine = run_at.machine();
-    let has_recovered = machine.has_step(step) && machine.unblocks_dependents(step);
-    let (style, since) = match has_recovered {
+    let succeeded_or_skipped = machine.has_step(step) && machine.unblocks_dependents(step);
+    let (style, since) = match succeeded_or_skipped {
         true if machine.step_status(step) == StepStatus::Skipped => {
             (DIM, format!(" ({step} was skipped since)"))
         }
@@ -358,7 +360,7 @@ fn print_last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     output::data(format_args!(
         "{}: {}, {ago} ago{since}: {}",
         styled(style, "last error"),
-        turn::attempt(machine.kind(), &last.attempt, last.kind),
+        wording::attempt(machine.kind(), &last.attempt, last.kind),
         output::single_line(&last.error)
     ));
     match (&last.log, &last.host) {

@@ -16,7 +16,7 @@ use crate::workspace::{LocationArgs, Workspace};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard skip f8c1a491 docs --reason 'written by hand'")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The step
@@ -35,8 +35,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let journal = workspace.load(&store, &run).await?;
-        let (step_noun, _) = journal.kind().info().step;
-        let step = present::step(&run, journal.machine(), &arguments.step)?;
+        let (step_noun, _) = journal.kind().info().step_nouns;
+        let step = present::find_step(&run, journal.machine(), &arguments.step)?;
         let control = ControlRequest {
             action: format!("skip a {step_noun} of"),
             request: Request::Skip { step: step.clone() },

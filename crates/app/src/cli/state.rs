@@ -74,7 +74,7 @@ pub(super) fn prints_json(matches: &ArgMatches) -> bool {
 /// The document to work on.
 #[derive(Debug, Clone, clap::Args)]
 struct Key {
-    /// The run: its name, a unique prefix of it, or the id of its cycle [default: $CALLBOARD_STATE_KEY, which is set inside
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle [default: $CALLBOARD_STATE_KEY, which is set inside
     /// an attempt]
     key: Option<String>,
 }
@@ -84,7 +84,7 @@ impl Key {
         let inherited = || std::env::var("CALLBOARD_STATE_KEY").ok().filter(|key| !key.is_empty());
         self.key.or_else(inherited).ok_or_else(|| {
             Failure::usage("KEY is missing, and CALLBOARD_STATE_KEY is not set")
-                .hint("name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle")
+                .hint("name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a peer cycle")
         })
     }
 }

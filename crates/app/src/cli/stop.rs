@@ -18,7 +18,7 @@ use crate::workspace::{LocationArgs, Workspace};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  callboard stop f8c1a491 && callboard resume f8c1a491")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: String,
 
     /// The reason, for the journal
@@ -35,7 +35,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let journal = workspace.load(&store, &run).await?;
         if let RunStatus::Draining(_) | RunStatus::Finishing(_) = journal.state.run.status {
-            control::refuse_repeat(&store, &journal, "stop").await?;
+            control::refuse_while_engine_runs(&store, &journal, "stop").await?;
         }
         let control =
             ControlRequest { action: "stop".to_owned(), request: Request::Stop, reason: arguments.reason };
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 format!("run `{run}` ended incomplete before it could be stopped")
             }
             RunStatus::Finished(Outcome::Failed) => {
-                format!("run `{run}` failed; {}", journal.machine().after_failure(&run))
+                format!("run `{run}` failed; {}", journal.machine().failure_hint(&run))
             }
             RunStatus::Running
             | RunStatus::Paused

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use protocol::steps::load::parse_duration;
 use protocol::team::{Definition, Limits, ModeChoice, Team};
-use protocol::{Kind as _, KindOf, StepId};
+use protocol::{StepId, protocol_kind};
 
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
 use crate::failure::{Exit, Failure};
 use crate::rehearsal::ScriptSteps;
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{Workspace, prompts};
 
 /// Run a team: a project manager plans groups, each goes through developer, QA and tech lead
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Flags { jobs: arguments.start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&arguments.start.location, flags)?;
     let run = run_id(arguments.run_id.as_deref())?;
-    let info = KindOf::<Team>::STATIC.info();
+    let info = protocol_kind::<Team>().info();
     let definition = Definition {
         request: request.clone(),
         mode: arguments.mode.into(),
@@ -120,7 +120,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         timeout: arguments.timeout,
         prompts: prompts::read(&workspace.repo, info)?,
     };
-    let wanted = WorktreeRequest { no_merge: arguments.no_merge, ..WorktreeRequest::default() };
+    let wanted = WorktreeRequirements { no_merge: arguments.no_merge, ..WorktreeRequirements::default() };
     let worktrees = worktrees::options(&workspace, &run, wanted)?;
     // One step for each role, as an example: the real groups and their steps follow from the plan.
     let agents = [
@@ -132,7 +132,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let agents = agents
         .map(|(step, agent)| (StepId::new(step).expect("BUG: the example is a step id"), agent.to_owned()));
     let new = NewRun {
-        kind: KindOf::<Team>::STATIC,
+        kind: protocol_kind::<Team>(),
         run,
         title: request.lines().next().unwrap_or_default().to_owned(),
         definition: &definition,

@@ -19,7 +19,7 @@ use crate::workspace::{LocationArgs, Workspace};
   callboard watch f8c1a491 && notify-send succeeded
   callboard watch f8c1a491 --json | jq 'select(.event == \"ended\")'")]
 pub(super) struct Arguments {
-    /// The run: its name, a unique prefix of it, or the id of its cycle
+    /// The run: its name, a unique prefix of it, or the id of a peer cycle
     run: Option<String>,
 
     /// Print one JSON event per line

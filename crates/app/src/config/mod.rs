@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use ::store::{NatsSettings, NatsSettingsError};
 use etcetera::BaseStrategy as _;
-use protocol::rules::DEFAULT_MAX_ATTEMPTS;
+use protocol::protocol_trait::DEFAULT_MAX_ATTEMPTS;
 use runner::{Role, RoleName};
 
 pub(crate) use adapter::{Adapter, Launch};

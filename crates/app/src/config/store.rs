@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use store::{Access, NatsSettings, NatsSettingsError};
+use store::{NatsAuth, NatsSettings, NatsSettingsError};
 use toml::de::DeTable;
 
 use super::file::{Reader, Value};
@@ -133,8 +133,8 @@ impl NatsOptions {
         // Leave time for at least two requests within the outage timeout.
         settings.timeouts.request = settings.timeouts.request.min(settings.timeouts.outage / 2);
         set(&mut settings.bucket, self.bucket.as_ref());
-        if settings.access == Access::Anonymous {
-            settings.access = self.access();
+        if settings.auth == NatsAuth::Anonymous {
+            settings.auth = self.auth();
         }
         settings.tls.roots = value(self.ca.as_ref());
         settings.tls.identity = value(self.cert.as_ref()).zip(value(self.key.as_ref()));
@@ -142,8 +142,8 @@ impl NatsOptions {
 
     /// Returns the origin of a password that has no user.
     pub(super) fn password_without_user(&self, settings: &NatsSettings) -> Option<&Origin> {
-        let password = self.password.as_ref().filter(|_| settings.access == Access::Anonymous)?;
-        (self.access() == Access::Anonymous).then_some(&password.origin)
+        let password = self.password.as_ref().filter(|_| settings.auth == NatsAuth::Anonymous)?;
+        (self.auth() == NatsAuth::Anonymous).then_some(&password.origin)
     }
 
     /// Returns the origin of a certificate without a key, or of a key without a certificate.
@@ -154,18 +154,18 @@ impl NatsOptions {
         }
     }
 
-    fn access(&self) -> Access {
+    fn auth(&self) -> NatsAuth {
         if let Some(creds) = value(self.creds.as_ref()) {
-            Access::Credentials(creds)
+            NatsAuth::Credentials(creds)
         } else if let Some(nkey) = value(self.nkey.as_ref()) {
-            Access::Nkey(nkey)
+            NatsAuth::Nkey(nkey)
         } else if let Some(token) = &self.token {
-            Access::Token(token.value.0.clone())
+            NatsAuth::Token(token.value.0.clone())
         } else if let Some(user) = value(self.user.as_ref()) {
             let password = self.password.as_ref().map(|password| password.value.0.clone());
-            Access::Password { user, password: password.unwrap_or_default() }
+            NatsAuth::Password { user, password: password.unwrap_or_default() }
         } else {
-            Access::Anonymous
+            NatsAuth::Anonymous
         }
     }
 

@@ -299,8 +299,8 @@ fn options_of_a_nats_store_are_merged_and_its_secrets_are_not_shown() {
     let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
     assert_eq!(settings.servers, ["nats://one:4222", "nats://two:4222"]);
     assert_eq!((settings.replicas, settings.timeouts.outage), (1, Duration::from_secs(10)));
-    let access = ::store::Access::Password { user: "ann".to_owned(), password: "louder".to_owned() };
-    assert_eq!(settings.access, access);
+    let auth = ::store::NatsAuth::Password { user: "ann".to_owned(), password: "louder".to_owned() };
+    assert_eq!(settings.auth, auth);
     assert_eq!(settings.tls.roots, Some(folder.0.path().join("ca.pem")));
     let rows: Vec<_> = config
         .rows(Path::new("/unused"), Path::new("/"), None)
@@ -334,7 +334,7 @@ fn a_stronger_address_or_directory_replaces_a_weaker_one() {
     };
     let config = Config::load(sources.clone()).unwrap();
     let Some(StoreAddress::Nats(settings)) = config.store() else { panic!("{config:?}") };
-    assert!(matches!(settings.access, ::store::Access::Password { .. }), "the user in the address wins");
+    assert!(matches!(settings.auth, ::store::NatsAuth::Password { .. }), "the user in the address wins");
     sources.flags.store = Some("/other".into());
     let config = Config::load(sources).unwrap();
     assert_eq!(config.store(), Some(&StoreAddress::Directory("/other".into())));

@@ -36,7 +36,7 @@ pub(crate) struct ControlRequest {
 /// The process that acts on a request.
 #[derive(Debug)]
 pub(crate) enum HandledBy {
-    /// The engine of the run. A stopped engine acts when it continues.
+    /// The engine of the run. One that a signal such as Ctrl-Z has stopped acts when it continues.
     Engine { pid: u32, host: Option<String>, stopped: bool },
     /// The run had no engine, so this process has acted.
     ThisProcess,
@@ -141,7 +141,7 @@ impl ControlRequest {
     }
 
     fn failed(&self, run: &RunId, failure: Failure) -> Failure {
-        failure.while_doing(format_args!("cannot {} run `{run}`", self.action))
+        failure.context(format_args!("cannot {} run `{run}`", self.action))
     }
 
     fn engine_request(&self) -> EngineRequest {
@@ -159,6 +159,7 @@ enum LockOutcome<'a> {
         pid: u32,
         /// Its host, if it is not this one.
         host: Option<String>,
+        /// Whether a signal such as Ctrl-Z has stopped it.
         stopped: bool,
     },
 }
@@ -191,7 +192,7 @@ async fn lock_engine<'a>(
     observer: &'a mut (),
 ) -> Result<LockOutcome<'a>, Failure> {
     let engine_config =
-        engine::with_store_root(engine::engine_config(workspace, Overrides::default())?, store);
+        engine::with_local_dir_path(engine::engine_config(workspace, Overrides::default())?, store);
     match Engine::lock(store, engine_config, run, purpose, observer).await {
         Ok(engine) => match engine::check_local_dir(workspace, store, run, &engine.journal().spec.options) {
             Ok(()) => Ok(LockOutcome::Acquired(Box::new(engine))),
@@ -235,21 +236,22 @@ const RELEASE_TIME: Duration = Duration::from_millis(200);
 
 /// Refuses a request that would change nothing because the run has an engine, if its protocol refuses such requests. An
 /// engine on another host does not count: the command can follow it.
-pub(crate) async fn refuse_repeat(store: &AnyStore, journal: &Journal, action: &str) -> Result<(), Failure> {
+pub(crate) async fn refuse_while_engine_runs(
+    store: &AnyStore,
+    journal: &Journal,
+    action: &str,
+) -> Result<(), Failure> {
     let run = &journal.run;
-    if !journal.kind().info().refuses_repeats {
+    if !journal.kind().info().refuses_noop_requests {
         return Ok(());
     }
-    let engine = process::EngineProcess::of(store, run).await?.filter(|engine| engine.holder.is_local());
+    let engine = live_engine_of(store, run).await?.filter(EngineHolder::is_local);
     let Some(engine) = engine else { return Ok(()) };
-    if tokio::time::timeout(RELEASE_TIME, engine.wait_until_gone(store, run)).await.is_ok() {
-        return Ok(());
-    }
-    let (status, pid) = (run_status::name(journal.state.run.status), engine.holder.pid);
+    let (status, pid) = (run_status::name(journal.state.run.status), engine.pid);
     Err(Failure::new(Exit::Refused, format_args!("it is {status}, and its engine is process {pid}"))
         .code(Code::Refused)
         .detail("status", status)
-        .while_doing(format_args!("cannot {action} run `{run}`")))
+        .context(format_args!("cannot {action} run `{run}`")))
 }
 
 /// Refuses a request from inside an attempt, and records the refusal in the journal. Agents do not control their own run.
@@ -301,4 +303,13 @@ pub(crate) fn note_how_run_continues(run: &RunId, handled_by: &HandledBy) {
 /// Returns the engine of a run. A command that holds the lock for one request is not an engine.
 pub(crate) async fn engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
     Ok(store.engine_holder(run).await?.filter(|holder| holder.purpose == LockPurpose::Engine))
+}
+
+/// Returns the engine of a run. Waits for the end of a local one: it may have been killed, and still be named as the holder
+/// of its lock.
+pub(crate) async fn live_engine_of(store: &AnyStore, run: &RunId) -> Result<Option<EngineHolder>, Failure> {
+    let Some(engine) = process::EngineProcess::of(store, run).await? else { return Ok(None) };
+    let is_gone = engine.holder.is_local()
+        && tokio::time::timeout(RELEASE_TIME, engine.wait_until_gone(store, run)).await.is_ok();
+    Ok((!is_gone).then_some(engine.holder))
 }

@@ -12,13 +12,13 @@ use crate::workspace::Workspace;
 
 /// Restores the document if it is corrupted, and returns whether it was. Refused inside an attempt: an agent could discard
 /// what others have written.
-pub(crate) async fn restore(
+pub(crate) async fn restore_document(
     workspace: &Workspace,
     store: &AnyStore,
     engine_config: &EngineConfig,
     run: &RunId,
 ) -> Result<bool, Failure> {
-    match Journal::load(store, &workspace.clock, workspace.kinds, run).await {
+    match Journal::load(store, &workspace.clock, workspace.protocols, run).await {
         Err(LoadError::Corrupted { .. }) => {
             control::refuse_inside_attempt("recover a run")?;
             let engine_config = engine::with_local_dir(engine_config.clone(), store)?;
@@ -35,14 +35,14 @@ pub(crate) async fn restore(
 
 /// Describes a restored document in one line.
 pub(crate) fn restored_line(restored: &Restored) -> String {
-    let Restored { run, from, corrupted_revision, difference, backup } = restored;
+    let Restored { run, from, corrupted_revision, problem, backup } = restored;
     let source = if from == corrupted_revision {
         "restored the last commit".to_owned()
     } else {
         format!("restored revision {from}, later changes are lost")
     };
     format!(
-        "{} [{}] the document of run `{run}` was changed outside callboard at revision {corrupted_revision} ({difference}); {source}; \
+        "{} [{}] the document of run `{run}` was changed outside callboard at revision {corrupted_revision} ({problem}); {source}; \
          a backup of the changed document is in {}",
         styled(YELLOW, "!"),
         Code::Corrupted,

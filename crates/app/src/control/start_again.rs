@@ -23,39 +23,40 @@ pub(crate) async fn start_again(
     args: &EngineArgs,
 ) -> Result<Exit, Failure> {
     let mut journal = workspace.load(store, run).await?;
-    let action = format!("cannot start run `{run}` again at `{step}`");
+    let context = format!("cannot start run `{run}` again at `{step}`");
     let protocol = journal.kind().info().name;
     if protocol != <steps::Steps as protocol::Protocol>::NAME {
         let what = format!("a `{protocol}` run cannot start again at a step");
         return Err(Failure::new(Exit::Refused, what)
-            .while_doing(action)
+            .context(context)
             .code(Code::Refused)
-            .hint(journal.machine().after_failure(run)));
+            .hint(journal.machine().failure_hint(run)));
     }
-    let step = present::step(run, journal.machine(), step)?;
+    let step = present::find_step(run, journal.machine(), step)?;
     let request = serde_json::to_value(steps::Request::StartAt(step)).expect("BUG: a request is plain data");
     let request = Request::Protocol(request);
     control::refuse_inside_attempt_and_record(&mut journal, "start again", &request).await?;
-    engine::require_role_names_in(&engine_config, &journal)?;
+    engine::require_known_roles_of_run(&engine_config, &journal)?;
     engine::refuse_other_agents(&engine_config.overrides, &journal)?;
     if let Some(holder) = control::engine_of(store, run).await? {
         let what =
             format!("run `{run}` is running: its engine is process {} on `{}`", holder.pid, holder.host);
         return Err(Failure::new(Exit::Refused, what)
-            .while_doing(action)
+            .context(context)
             .hint(format_args!("run `callboard stop {run}` first")));
     }
     let options = engine_config.options(&journal.spec.options);
     engine::check_repository_here(workspace, store, run, &options)?;
-    let lease = worktrees::lease(workspace, store, journal.kind(), &journal.spec.options).await?;
+    let lease = worktrees::lease(store, journal.kind(), &journal.spec.options).await?;
     runner::request(&mut journal, workspace::person_author(), request, reason).await.map_err(|error| {
         match error {
             RequestError::Refused(why) => {
-                Failure::new(Exit::Refused, why).while_doing(action).code(Code::Refused)
+                Failure::new(Exit::Refused, why).context(context).code(Code::Refused)
             }
             other => Failure::from(other),
         }
     })?;
+    // The request is in the store, where other runs find this one unfinished and leave its branch alone.
     drop(lease);
     engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await
 }

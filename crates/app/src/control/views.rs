@@ -32,13 +32,17 @@ pub(crate) async fn write(
 }
 
 /// Makes the deferred transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
-pub(crate) async fn settle(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<bool, Failure> {
+pub(crate) async fn make_deferred_transitions(
+    workspace: &Workspace,
+    store: &AnyStore,
+    run: &RunId,
+) -> Result<bool, Failure> {
     let engine_config =
         engine::with_local_dir(engine::engine_config(workspace, Overrides::default())?, store)?;
     match Engine::lock(store, engine_config, run, LockPurpose::OneShot, &mut ()).await {
         Err(EngineError::EngineLock(EngineLockError::Held { .. })) => Ok(true),
         engine => {
-            engine?.settle().await?;
+            engine?.make_deferred_transitions_only().await?;
             Ok(false)
         }
     }

@@ -80,7 +80,7 @@ impl DoctorContext {
     }
 
     /// Whether the store is set by the address of its servers, not by a directory.
-    pub(crate) fn has_address(&self) -> bool {
+    pub(crate) fn has_server_address(&self) -> bool {
         self.config.as_ref().is_ok_and(|config| matches!(config.store(), Some(StoreAddress::Nats(_))))
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use store::{Access, NatsSettings, Tls};
+use store::{NatsAuth, NatsSettings, Tls};
 
 use super::DoctorContext;
 use crate::config::{Config, Origin, StoreAddress};
@@ -73,7 +73,7 @@ impl UnitSettings {
             is_nats: true,
             ..Self::default()
         };
-        let (access, tls) = access_without_environment(&context.repo, unit.store.clone());
+        let (auth, tls) = access_without_environment(&context.repo, unit.store.clone());
         if let Some(host) = std::env::var_os("CALLBOARD_HOST").filter(|host| !host.is_empty()) {
             unit.set_variable("CALLBOARD_HOST", &host.to_string_lossy());
         }
@@ -88,8 +88,8 @@ impl UnitSettings {
                 file.into_iter().for_each(|file| unit.set_path(variable, file));
             }
         }
-        if access != nats.access {
-            unit.set_access(&nats.access, name);
+        if auth != nats.auth {
+            unit.set_access(&nats.auth, name);
         }
         unit
     }
@@ -114,15 +114,15 @@ ExecStart=-{program} resume --all{store}
         )
     }
 
-    fn set_access(&mut self, access: &Access, name: &str) {
-        match access {
-            Access::Anonymous => {}
-            Access::Password { user, .. } => {
+    fn set_access(&mut self, auth: &NatsAuth, name: &str) {
+        match auth {
+            NatsAuth::Anonymous => {}
+            NatsAuth::Password { user, .. } => {
                 self.set_secrets(name, &[format!("NATS_USER={user}"), "NATS_PASSWORD=…".to_owned()]);
             }
-            Access::Token(_) => self.set_secrets(name, &["NATS_TOKEN=…".to_owned()]),
-            Access::Credentials(file) => self.set_path("NATS_CREDS", file),
-            Access::Nkey(file) => self.set_path("NATS_NKEY", file),
+            NatsAuth::Token(_) => self.set_secrets(name, &["NATS_TOKEN=…".to_owned()]),
+            NatsAuth::Credentials(file) => self.set_path("NATS_CREDS", file),
+            NatsAuth::Nkey(file) => self.set_path("NATS_NKEY", file),
         }
     }
 
@@ -149,11 +149,11 @@ ExecStart=-{program} resume --all{store}
     }
 }
 
-/// Returns the access that a process without our environment would have.
-fn access_without_environment(repo: &Path, store: Option<PathBuf>) -> (Access, Tls) {
+/// Returns the credentials and TLS settings that a process without our environment would have.
+fn access_without_environment(repo: &Path, store: Option<PathBuf>) -> (NatsAuth, Tls) {
     let config = Config::without_environment(repo, store);
     match config.as_ref().ok().and_then(Config::store) {
-        Some(StoreAddress::Nats(settings)) => (settings.access.clone(), settings.tls.clone()),
+        Some(StoreAddress::Nats(settings)) => (settings.auth.clone(), settings.tls.clone()),
         Some(StoreAddress::Directory(_)) | None => Default::default(),
     }
 }

@@ -1,13 +1,13 @@
 //! The effects on git: compare, commit, push.
 
-use runner::{EffectOrder, PerformEffect};
+use runner::{PendingEffect, PerformEffect};
 use serde_json::{Map, Value, json};
-use supervisor::git::{self, RunTrees, WorkChanges};
+use supervisor::git::{self, RunChanges, RunWorktrees};
 
 use super::{fields, skipped_in_rehearsal, with_causes};
 
-fn trees(order: &EffectOrder) -> Result<&RunTrees, String> {
-    order.trees.as_ref().ok_or_else(|| "the run has no worktree".to_owned())
+fn run_worktrees(pending_effect: &PendingEffect) -> Result<&RunWorktrees, String> {
+    pending_effect.run_worktrees.as_ref().ok_or_else(|| "the run has no worktree".to_owned())
 }
 
 /// Lists what the run has changed. It changes nothing itself, so `find` has nothing to look for.
@@ -15,13 +15,13 @@ fn trees(order: &EffectOrder) -> Result<&RunTrees, String> {
 pub(super) struct Diff;
 
 impl PerformEffect for Diff {
-    fn find(&self, _: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+    fn find(&self, _: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
         Ok(None)
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let WorkChanges { changed, deleted, stat, tree } =
-            trees(order)?.work_changes().map_err(|error| with_causes(&error))?;
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let RunChanges { changed, deleted, stat, tree } =
+            run_worktrees(pending_effect)?.run_changes().map_err(|error| with_causes(&error))?;
         Ok(fields(json!({ "changed": changed, "deleted": deleted, "stat": stat, "tree": tree })))
     }
 }
@@ -31,25 +31,28 @@ impl PerformEffect for Diff {
 pub(super) struct Commit;
 
 impl Commit {
-    fn result(trees: &RunTrees, hash: &str) -> Result<Map<String, Value>, String> {
-        let message = trees.commit_text(hash).map_err(|error| with_causes(&error))?;
+    fn result(run_worktrees: &RunWorktrees, hash: &str) -> Result<Map<String, Value>, String> {
+        let message = run_worktrees.commit_message(hash).map_err(|error| with_causes(&error))?;
         Ok(fields(json!({ "hash": hash, "message": message, "logs": [format!("committed {hash}")] })))
     }
 }
 
 impl PerformEffect for Commit {
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let trees = trees(order)?;
-        let found = trees.find_merge(&order.key()).map_err(|error| with_causes(&error))?;
-        found.map(|hash| Self::result(trees, &hash)).transpose()
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
+        let found =
+            run_worktrees.find_effect_commit(&pending_effect.key()).map_err(|error| with_causes(&error))?;
+        found.map(|hash| Self::result(run_worktrees, &hash)).transpose()
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let trees = trees(order)?;
-        let message = order.arguments["message"].as_str().unwrap_or_default();
-        let tree = order.arguments["tree"].as_str();
-        let hash = trees.commit_work(message, &order.key(), tree).map_err(|error| with_causes(&error))?;
-        Self::result(trees, &hash)
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
+        let message = pending_effect.arguments["message"].as_str().unwrap_or_default();
+        let tree = pending_effect.arguments["tree"].as_str();
+        let hash = run_worktrees
+            .commit_work(message, &pending_effect.key(), tree)
+            .map_err(|error| with_causes(&error))?;
+        Self::result(run_worktrees, &hash)
     }
 }
 
@@ -58,23 +61,23 @@ impl PerformEffect for Commit {
 pub(super) struct Push;
 
 impl PerformEffect for Push {
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        if order.rehearsal {
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
+        if pending_effect.rehearsal {
             return Ok(None);
         }
-        let found = trees(order)?.pushed_remote().map_err(|error| with_causes(&error))?;
+        let found = run_worktrees(pending_effect)?.pushed_remote().map_err(|error| with_causes(&error))?;
         Ok(found.map(|remote| pushed(&remote)))
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let trees = trees(order)?;
-        if order.arguments["base"] == trees.integration_branch() {
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
+        if pending_effect.arguments["base"] == run_worktrees.integration_branch() {
             return Err("the branch is the base branch, which is never pushed".to_owned());
         }
-        if order.rehearsal {
+        if pending_effect.rehearsal {
             return Ok(skipped_in_rehearsal("push"));
         }
-        Ok(match trees.push().map_err(|error| with_causes(&error))? {
+        Ok(match run_worktrees.push().map_err(|error| with_causes(&error))? {
             git::Push::Done { remote } => pushed(&remote),
             git::Push::NoRemote => {
                 fields(json!({ "pushed": false, "logs": ["there is no remote to push to"] }))

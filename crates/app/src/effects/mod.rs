@@ -11,7 +11,7 @@ use std::sync::Arc;
 use runner::{Effects, FastForwardBase, FindArtifacts, Merge, PerformEffect, ReadItems};
 use serde_json::{Map, Value};
 
-/// Returns the effects of every program, by name.
+/// Returns the built-in effects by name. A program that uses this crate may add its own ([`Program`](crate::Program)).
 pub fn effects() -> Effects {
     let all: [(&'static str, Arc<dyn PerformEffect>); 10] = [
         ("merge", Arc::new(Merge)),

@@ -16,8 +16,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::run::{Refusal, RunStatus, StopCause};
-use protocol::{KindInfo, Outcome, Revision, RunId, StepId, StepKind, closest};
+use protocol::run::{Refusal, RunStatus, RunStopCause};
+use protocol::{Outcome, ProtocolInfo, Revision, RunId, StepId, StepKind, closest};
 use runner::{
     Assigned, DEFAULT_ROLE, Effects, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal,
     Overrides, Role, RoleQuery, RunOptions,
@@ -56,7 +56,7 @@ pub(crate) struct EngineArgs {
 }
 
 /// How long an agent may run after its report.
-const EXIT_GRACE: Duration = Duration::from_secs(30);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// After this many interrupts the engine exits at once and leaves its agents running.
 const FORCED_EXIT_INTERRUPTS: usize = 3;
@@ -71,7 +71,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
     let author = workspace::engine_author()?;
     let boot_id = match &author {
         Author::Engine { boot_id, .. } => boot_id.clone(),
-        Author::Person { .. } | Author::Client { .. } => String::new(),
+        Author::Person { .. } | Author::BucketClient { .. } => String::new(),
     };
     let profiles: Result<BTreeMap<_, _>, Failure> = workspace
         .config
@@ -85,19 +85,19 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         roles: workspace.config.roles.iter().map(|(name, role)| (name.clone(), role.value.clone())).collect(),
         slots: usize::try_from(workspace.config.jobs().value.get()).unwrap_or(usize::MAX),
         backoff: workspace.config.backoff.value,
-        linger_timeout: EXIT_GRACE,
+        linger_timeout: LINGER_TIMEOUT,
         shim: ShimProgram { program, args: vec!["__shim".into()] },
-        store_root: workspace.location.root().to_owned(),
+        local_dir: workspace.location.root().to_owned(),
         clock: workspace.clock.clone(),
-        kinds: workspace.kinds,
+        protocols: workspace.protocols,
         effects: effects(),
         boot_id,
-        descriptors: supervisor::raise_descriptor_limit(),
+        agent_open_files_limit: supervisor::raise_descriptor_limit(),
         author,
     })
 }
 
-/// Returns the effects of every program, and those that this one adds or replaces.
+/// Returns the built-in effects, and those that this program adds or puts in their place ([`Program`](crate::Program)).
 fn effects() -> Effects {
     crate::effects().into_iter().chain(crate::program().effects.clone()).collect()
 }
@@ -105,12 +105,12 @@ fn effects() -> Effects {
 /// Sets the local directory of the store, and creates it.
 pub(crate) fn with_local_dir(engine_config: EngineConfig, store: &AnyStore) -> Result<EngineConfig, Failure> {
     store.prepare_local_dir()?;
-    Ok(with_store_root(engine_config, store))
+    Ok(with_local_dir_path(engine_config, store))
 }
 
 /// Sets the local directory of the store without creating it, for a command that starts no attempt.
-pub(crate) fn with_store_root(engine_config: EngineConfig, store: &AnyStore) -> EngineConfig {
-    EngineConfig { store_root: store.local_dir().root().to_owned(), ..engine_config }
+pub(crate) fn with_local_dir_path(engine_config: EngineConfig, store: &AnyStore) -> EngineConfig {
+    EngineConfig { local_dir: store.local_dir().root().to_owned(), ..engine_config }
 }
 
 /// Fails with every step whose agent has no adapter, or else with the first adapter whose program does not exist. Checked
@@ -139,7 +139,7 @@ pub(crate) fn require_profiles<'a>(
 }
 
 /// Fails if `--role` or `--model` names neither a step nor an agent of the run.
-pub(crate) fn require_role_names<'a>(
+pub(crate) fn require_known_roles<'a>(
     roles: &BTreeMap<String, Role>,
     steps: impl IntoIterator<Item = (&'a StepId, &'a str)>,
 ) -> Result<(), Failure> {
@@ -148,7 +148,10 @@ pub(crate) fn require_role_names<'a>(
 
 /// Fails if `--role` or `--model` names neither a step nor an agent of an existing run, nor an agent that its
 /// protocol may ask later.
-pub(crate) fn require_role_names_in(engine_config: &EngineConfig, journal: &Journal) -> Result<(), Failure> {
+pub(crate) fn require_known_roles_of_run(
+    engine_config: &EngineConfig,
+    journal: &Journal,
+) -> Result<(), Failure> {
     let machine = journal.machine();
     let has_agent = |step: &StepId| match machine.step_kind(step) {
         StepKind::Agent | StepKind::Command => true,
@@ -214,7 +217,7 @@ pub(crate) async fn drive(
     }
     let info = engine.journal().kind().info();
     let options = engine.journal().spec.options.clone();
-    let after_failure = engine.journal().machine().after_failure(run);
+    let failure_hint = engine.journal().machine().failure_hint(run);
     let had_succeeded = engine.journal().state.run.status == RunStatus::Finished(Outcome::Succeeded);
     let was_interrupted = Cell::new(false);
     let (interrupts, forced_exit) = forward_interrupts(interrupts()?, &was_interrupted);
@@ -235,7 +238,7 @@ pub(crate) async fn drive(
             if had_succeeded && matches!(error, EngineError::Refused(_)) {
                 workspace::worktrees::clean_up(&options);
             }
-            let failure = drive_failure(run, info, error, after_failure);
+            let failure = drive_failure(run, info, error, failure_hint);
             let failure = with_resume_hint(run, failure, was_interrupted.get());
             return Err(save_if_store_is_gone(workspace, store, failure));
         }
@@ -290,7 +293,7 @@ pub(crate) fn check_local_dir(
 ) -> Result<(), Failure> {
     let repository = Path::new(&options.location.repo_dir);
     // A local directory named by the user is used as it is. A missing repository has none.
-    if !workspace.has_address() || !repository.is_dir() {
+    if !workspace.has_server_address() || !repository.is_dir() {
         return Ok(());
     }
     if uses_local_dir_of(store, repository)? {
@@ -314,17 +317,16 @@ pub(crate) fn exit_code(exit: EngineExit) -> Exit {
     match exit {
         EngineExit::Finished(Outcome::Succeeded) => Exit::Success,
         EngineExit::Finished(Outcome::Incomplete | Outcome::Failed) => Exit::Failed,
-        EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) | EngineExit::Abandoned => {
-            Exit::Interrupted
-        }
+        EngineExit::Stopped(RunStopCause::EngineInterrupted | RunStopCause::Requested)
+        | EngineExit::AttemptsLeftAlive => Exit::Interrupted,
         EngineExit::Remote | EngineExit::Waiting => Exit::NeedsPerson,
     }
 }
 
-fn drive_failure(run: &RunId, info: &KindInfo, error: EngineError, after_failure: String) -> Failure {
-    let action = format!("cannot continue run `{run}`");
+fn drive_failure(run: &RunId, info: &ProtocolInfo, error: EngineError, failure_hint: String) -> Failure {
+    let context = format!("cannot continue run `{run}`");
     let hint = match &error {
-        EngineError::Refused(Refusal::Incomplete | Refusal::Failed) => after_failure,
+        EngineError::Refused(Refusal::Incomplete | Refusal::Failed) => failure_hint,
         EngineError::Refused(Refusal::NothingFailed | Refusal::NotFailed(_)) => {
             format!("run `callboard show {run}` to see its steps, or `callboard resume {run}` to continue")
         }
@@ -334,10 +336,10 @@ fn drive_failure(run: &RunId, info: &KindInfo, error: EngineError, after_failure
                 info.start_command
             )
         }
-        EngineError::NothingToAbandon { .. } => return Failure::from(error).while_doing(action),
+        EngineError::NothingToAbandon { .. } => return Failure::from(error).context(context),
         _ => return error.into(),
     };
-    Failure::from(error).while_doing(action).hint(hint)
+    Failure::from(error).context(context).hint(hint)
 }
 
 /// Suggests `resume` after the servers were lost during a run: repeating the command might start another run. Says
@@ -411,6 +413,7 @@ pub(crate) async fn detach(
         Failure::new(Exit::Bug, "cannot determine the path of this program").because(Some(&error))
     })?;
     let mut command = Command::new(program);
+    // `--at-once` means that it fails instead of following an engine on another host: we wait for its own first commit.
     command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&workspace.repo);
     command.arg("--store").arg(store.local_dir().root()).args(agent_flags);
     if args.exit_when_waiting {
@@ -433,6 +436,7 @@ pub(crate) async fn detach(
     // Earlier engines may have had the same process id.
     let before = store.newest_revision(run).await?.unwrap_or(Revision(0));
     let mut watch = store.watch(run, before).await?;
+    supervisor::restore_descriptor_limit();
     let mut child = command
         .stdin(if credentials.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(out)
@@ -470,7 +474,7 @@ pub(crate) async fn detach(
 /// agents inherit its environment.
 fn credentials(store: &AnyStore) -> Option<String> {
     match store.backend() {
-        Backend::Nats(store, _) => store.settings().access.userinfo(),
+        Backend::Nats(store, _) => store.settings().auth.userinfo(),
         Backend::Embedded(_) => None,
     }
 }

@@ -131,9 +131,9 @@ impl AgentFlags {
         arguments
     }
 
-    /// Returns the working directory of agents.
-    pub(crate) fn workdir(&self, repo: &Path) -> Result<PathBuf, Failure> {
-        let Some(workdir) = &self.workdir else { return Ok(repo.to_owned()) };
+    /// Returns the working directory of agents, or `default_dir` if no flag sets it.
+    pub(crate) fn workdir(&self, default_dir: &Path) -> Result<PathBuf, Failure> {
+        let Some(workdir) = &self.workdir else { return Ok(default_dir.to_owned()) };
         let path = workdir.canonicalize().ok().filter(|path| path.is_dir()).ok_or_else(|| {
             Failure::usage(format!("cannot start agents in `{}`: it is not a directory", workdir.display()))
         })?;
@@ -197,7 +197,8 @@ pub(crate) fn missing_program(
     cwd: &Path,
 ) -> Option<Failure> {
     let program = profile.adapter.program()?;
-    let path = env.iter().chain(&profile.env).find(|(name, _)| name == "PATH");
+    // The last one wins, as at the start of the agent.
+    let path = profile.env.iter().chain(env).rfind(|(name, _)| name == "PATH");
     let path = path.map(|(_, path)| OsString::from(path)).or_else(|| std::env::var_os("PATH"));
     if supervisor::find_program(program, &path.unwrap_or_default(), cwd).is_some() {
         return None;
@@ -231,4 +232,30 @@ pub(crate) fn configure_hint(missing: &[NoAdapter]) -> String {
          [adapters.{name}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
          report = \"required\"    # without this line the exit code is the report{all}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_path_of_a_run_is_searched_for_the_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("our-agent");
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let flags = AgentFlags { command_template: Some("our-agent".to_owned()), ..AgentFlags::default() };
+        let profile = flags.profile().unwrap().unwrap();
+        let path = |value: &Path| ("PATH".to_owned(), value.to_str().unwrap().to_owned());
+        let (good, bad) = (path(dir.path()), path(&dir.path().join("none")));
+        let finds =
+            |profile: &AgentProfile, env: &[_]| missing_program("a", profile, env, dir.path()).is_none();
+        assert!(finds(&profile, &[bad.clone(), good.clone()]));
+        assert!(!finds(&profile, &[good.clone(), bad.clone()]));
+        let profile = AgentProfile { env: vec![bad], ..profile };
+        assert!(finds(&profile, &[good]));
+    }
 }

@@ -1,7 +1,7 @@
 //! Shows the progress of a run.
 
+mod control_echo;
 mod events;
-mod keys;
 pub(crate) mod lines;
 mod live;
 
@@ -17,7 +17,7 @@ use crate::control::restore;
 use crate::failure::Code;
 use crate::output::{self, BOLD, CYAN, YELLOW, location_flags, styled};
 use crate::present::run_status::{self, EnginePresence};
-use crate::present::{self, grid};
+use crate::present::{self, step_table};
 use crate::query::hosts;
 use crate::query::inbox::InboxItem;
 use crate::workspace::Workspace;
@@ -109,7 +109,7 @@ impl Progress {
                 let (style, word) = run_status::label_with_engine(&summary, EnginePresence::NotChecked);
                 let run = styled(BOLD, &self.run);
                 let word = styled(style, word);
-                let (_, steps) = run_at.kind().info().step;
+                let (_, steps) = run_at.kind().info().step_nouns;
                 self.print(&format!("run {run} in {}: {word}, {done} of {total} {steps} done", self.repo));
             }
         }
@@ -186,18 +186,20 @@ impl Progress {
             styled(style, word),
             summary.progress.done,
             summary.progress.total,
-            machine.kind().info().step.1,
+            machine.kind().info().step_nouns.1,
             output::duration(took),
         ));
         let mut steps = step_summaries(run_at);
         let is_program_missing =
             steps.iter().filter_map(|(_, step)| step.error.as_deref()).any(is_missing_program);
         let is_unfinished = |step: &StepSummary| step.kind != StatusKind::Succeeded;
-        if let Some(grid) = machine.grid().filter(|_| steps.iter().any(|(_, step)| is_unfinished(step))) {
-            for line in grid::lines(&grid, &steps, Some(run_at.state.at)) {
+        if let Some(step_table) =
+            machine.step_table().filter(|_| steps.iter().any(|(_, step)| is_unfinished(step)))
+        {
+            for line in step_table::lines(&step_table, &steps, Some(run_at.state.at)) {
                 output::data(format_args!("  {line}"));
             }
-            steps.retain(|(name, step)| !grid::has(&grid, name) || step.error.is_some());
+            steps.retain(|(name, step)| !step_table::has(&step_table, name) || step.error.is_some());
         }
         steps.retain(|(_, step)| is_unfinished(step));
         let (status_width, width) = widths(&steps);
@@ -220,9 +222,9 @@ impl Progress {
                     Code::NoProgram
                 ));
             }
-            output::note(machine.after_failure(&self.run));
+            output::note(machine.failure_hint(&self.run));
         }
-        if matches!(exit, EngineExit::Stopped(_) | EngineExit::Abandoned) {
+        if matches!(exit, EngineExit::Stopped(_) | EngineExit::AttemptsLeftAlive) {
             output::note(format_args!("run `callboard resume {}` to continue", self.run));
         }
         if exit == EngineExit::Waiting {
@@ -269,7 +271,7 @@ const MIN_STATUS_WIDTH: usize = 9;
 impl Observer for Progress {
     fn notice(&mut self, notice: Notice<'_>) {
         if let Notice::Committed { entry, .. } = &notice
-            && let Some(why) = runner::not_merged(entry)
+            && let Some(why) = runner::fast_forward_refusal(entry)
         {
             self.not_merged = Some(why.to_owned());
         }
@@ -284,26 +286,27 @@ impl Observer for Progress {
                     for line in lines::of(machine.kind(), entry) {
                         self.print(&line);
                     }
-                    for sentence in entry.input.evidence().into_iter().flat_map(|evidence| &evidence.refused)
+                    for sentence in
+                        entry.input.evidence().into_iter().flat_map(|evidence| &evidence.refused_edits)
                     {
                         self.print(&format!("{} {}", styled(YELLOW, "!"), output::single_line(sentence)));
                     }
                     if let Format::Live(live) = &mut self.format {
                         live.apply(entry);
-                        live.show_grid(machine);
+                        live.show_step_table(machine);
                     }
                 }
             },
-            Notice::Started { adopted, open } => {
+            Notice::Started { adopted, without_shim } => {
                 self.print(&format!("run {} in {}", styled(BOLD, &self.run), self.repo));
                 for attempt in adopted {
                     self.print(&format!("{} {attempt} is still running: adopted", styled(CYAN, "↻")));
                 }
-                for attempt in open {
+                for attempt in without_shim {
                     self.print(&format!("{} {attempt} was in progress: continuing", styled(CYAN, "↻")));
                 }
                 if let Format::Live(live) = &mut self.format {
-                    adopted.iter().chain(open).for_each(|attempt| live.add(attempt, Duration::ZERO));
+                    adopted.iter().chain(without_shim).for_each(|attempt| live.add(attempt, Duration::ZERO));
                 }
             }
             Notice::Question { spec, machine, step, turn } => {
@@ -325,17 +328,17 @@ impl Observer for Progress {
                     self.show_remote(attempt, host);
                 }
             }
-            Notice::Output { attempt, stdout } => {
+            Notice::StartingOrAdopting { attempt, stdout } => {
                 if let Format::Live(live) = &mut self.format {
                     live.show_output(attempt, stdout);
                 }
             }
             Notice::Restored(restored) => self.print(&restore::restored_line(restored)),
             Notice::ExternalWrite(resolved) => self.print(&format!("{} {resolved}", styled(YELLOW, "!"))),
-            Notice::Lingering { attempt, grace } => self.print(&format!(
+            Notice::Lingering { attempt, linger_timeout } => self.print(&format!(
                 "{} {attempt} has reported but not exited for {}: stopping it",
                 styled(YELLOW, "!"),
-                output::duration(grace)
+                output::duration(linger_timeout)
             )),
             Notice::ViewQuarantined { view, moved_to } => self.print(&format!(
                 "{} [{}] another program changed {}: moved it to {} and wrote the view again",

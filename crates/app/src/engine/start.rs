@@ -1,13 +1,13 @@
 //! Starts a run: the flags that every starting command has, and how a definition becomes a run with an engine.
 
-use protocol::{Kind, RunId, RunLocation, StepId};
+use protocol::{ProtocolKind, RunId, RunLocation, StepId};
 use runner::{EngineRequest, OpenError, Overrides, RunOptions, RunSpec};
 use serde::Serialize;
 use store::AnyStore;
 use supervisor::git::WorktreeOptions;
 
 use super::profiles::AgentFlags;
-use super::{EngineArgs, detach, drive, engine_config, require_profiles, require_role_names};
+use super::{EngineArgs, detach, drive, engine_config, require_known_roles, require_profiles};
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{RehearseFlag, ScriptSteps};
@@ -35,18 +35,19 @@ pub(crate) struct StartArgs {
 
 /// A run that is to be started.
 pub(crate) struct NewRun<'a, D> {
-    pub(crate) kind: &'static dyn Kind,
+    pub(crate) kind: &'static dyn ProtocolKind,
     pub(crate) run: RunId,
     pub(crate) title: String,
     pub(crate) definition: &'a D,
     pub(crate) worktrees: Option<WorktreeOptions>,
     /// The steps that a rehearsal script can name.
     pub(crate) script_steps: ScriptSteps,
-    /// The steps that need an adapter, each with its agent. Steps that the run creates later are named by an example.
+    /// The steps that need an adapter, each with its agent. For steps that the run creates later, one step per role is
+    /// given as an example, such as `A.qa`.
     pub(crate) agents: Vec<(StepId, String)>,
     /// Move files aside that other programs wrote where the views go.
     pub(crate) replace: bool,
-    /// The directory of the state file, if it is not the repository.
+    /// The directory of the view `issue-state.json`, if it is not the repository. Only runs of `issue` have one.
     pub(crate) state_dir: Option<String>,
 }
 
@@ -63,14 +64,14 @@ impl StartArgs {
         options.location.state_dir = state_dir;
         let engine_config = engine_config(workspace, Overrides::default())?;
         let steps = || agents.iter().map(|(step, agent)| (step, agent.as_str()));
-        require_role_names(&options.roles, steps())?;
+        require_known_roles(&options.roles, steps())?;
         require_profiles(&engine_config, &options, kind.info().name, steps())
             .map_err(|failure| failure.hint("or use `--rehearse` to run with the built-in scripted agent"))?;
         let spec = RunSpec::new(title, definition, options);
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
-        let lease = worktrees::lease(workspace, &store, kind, &spec.options).await?;
-        view_paths::free_view_paths(workspace, &store, kind, &spec, replace).await?;
+        let lease = worktrees::lease(&store, kind, &spec.options).await?;
+        view_paths::clear_view_paths(workspace, &store, kind, &spec, replace).await?;
         definition::exclude_views(&workspace.repo, kind.info())?;
         open(workspace, &store, kind, &run, spec).await?;
         drop(lease);
@@ -107,7 +108,7 @@ impl StartArgs {
 async fn open(
     workspace: &Workspace,
     store: &AnyStore,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     run: &RunId,
     spec: RunSpec,
 ) -> Result<(), Failure> {

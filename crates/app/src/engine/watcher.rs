@@ -134,15 +134,13 @@ impl<'a> Watcher<'a> {
         let state = &mut self.run_at.state;
         let entry = Entry::decode(&stored.body).and_then(|entry| state.fold(&entry).map(|()| entry));
         let entry = entry.map_err(|error| {
-            Failure::from_error(Exit::Store, &error).while_doing(format_args!(
-                "cannot parse entry {} of run `{}`",
-                stored.revision, self.handle.run
-            ))
+            Failure::from_error(Exit::Store, &error)
+                .context(format_args!("cannot parse entry {} of run `{}`", stored.revision, self.handle.run))
         })?;
         self.run_at.revision = stored.revision;
         self.was_stopped &= matches!(self.run_at.engine_exit(), Some(EngineExit::Stopped(_)));
         // Only a table needs the document.
-        if self.run_at.machine().grid().is_some() {
+        if self.run_at.machine().step_table().is_some() {
             let recorded = self.run_at.state.run.machine.record(&entry);
             recorded.map_err(|error| Failure::from_error(Exit::Store, &error))?;
         }
@@ -151,13 +149,13 @@ impl<'a> Watcher<'a> {
         for change in &entry.changes {
             if let Change::Started { attempt, .. } = change {
                 let stdout = self.handle.dir(attempt).stdout();
-                self.progress.notice(Notice::Output { attempt, stdout });
+                self.progress.notice(Notice::StartingOrAdopting { attempt, stdout });
             }
         }
         // An entry of another engine: the one we know is gone or about to exit.
         let is_another = |EngineProcess { holder, .. }: &EngineProcess| match &entry.by {
             Author::Engine { pid, host, .. } => (*pid, host) != (holder.pid, &holder.host),
-            Author::Person { .. } | Author::Client { .. } => false,
+            Author::Person { .. } | Author::BucketClient { .. } => false,
         };
         self.engine.take_if(|engine| is_another(engine));
         Ok(())

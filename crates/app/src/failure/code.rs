@@ -15,7 +15,7 @@ pub(crate) enum Code {
     /// The store or the journal of a run is damaged.
     Damaged,
     /// The store would be on a network file system.
-    Network,
+    NetworkFileSystem,
     /// The store's directory belongs to another user or is tracked by git.
     NotOurs,
     /// A newer version has written the store or a run.
@@ -66,7 +66,7 @@ impl Code {
         Self::EngineLockHeld,
         Self::Gone,
         Self::Damaged,
-        Self::Network,
+        Self::NetworkFileSystem,
         Self::NotOurs,
         Self::Newer,
         Self::NoAdapter,
@@ -94,7 +94,7 @@ impl Code {
             Self::EngineLockHeld => page!("E001"),
             Self::Gone => page!("E002"),
             Self::Damaged => page!("E003"),
-            Self::Network => page!("E004"),
+            Self::NetworkFileSystem => page!("E004"),
             Self::NotOurs => page!("E005"),
             Self::Newer => page!("E006"),
             Self::NoAdapter => page!("E007"),

@@ -6,9 +6,10 @@ use protocol::{ImportRefusal, RunId};
 use runner::DocumentImportError;
 
 use super::{Exit, Failure};
+use crate::output::shell_word;
 
 impl Failure {
-    /// Lists every violated rule of the document. The caller says with [`Self::while_doing`] what failed.
+    /// Lists every violated rule of the document. The caller says with [`Self::context`] what failed.
     pub(crate) fn from_document_import(error: &DocumentImportError, run: &RunId, file: &Path) -> Self {
         match error {
             DocumentImportError::Exists(_) => Self::from_error(Exit::Refused, error)
@@ -19,7 +20,7 @@ impl Failure {
                     format!("{}: {} ({})", violation.rule, violation.message, violation.pointer)
                 });
                 failure.causes.extend(lines);
-                failure.hint(format_args!("run `callboard check {}` to see what to change", file.display()))
+                failure.hint(format_args!("run `callboard check {}` to see what to change", shell_word(file)))
             }
             DocumentImportError::Refused(ImportRefusal::StepsDiffer(_)) => {
                 Self::from_error(Exit::Usage, error).hint("name the workflow that the run was started with")

@@ -1,4 +1,4 @@
-//! Errors of document edits. The `kind` fields are the words of the protocol's specification.
+//! Errors of document edits. The `kind` fields are the words of the original.
 
 use protocol::edit::EditRefusal;
 use runner::{EditError, SequenceConflict};
@@ -65,8 +65,7 @@ fn sequence_conflict(conflict: SequenceConflict) -> Failure {
         let at = last["timestamp"].as_str().unwrap_or_default();
         failure.causes.push(format!("the last change is {}: {words}{by}at {at}", last["sequence"]));
     }
-    let SequenceConflict { expected, found, expected_revision, found_revision, attempts, why, last } =
-        conflict;
+    let SequenceConflict { expected, found, expected_revision, found_revision, tries, why, last } = conflict;
     failure
         .code(Code::SequenceConflict)
         .hint(
@@ -77,7 +76,7 @@ fn sequence_conflict(conflict: SequenceConflict) -> Failure {
         .detail("found", found)
         .detail("expected_revision", expected_revision.map(|revision| revision.0))
         .detail("found_revision", found_revision.0)
-        .detail("attempts", attempts)
+        .detail("attempts", tries)
         .detail("why", why)
         .detail("last", last)
 }

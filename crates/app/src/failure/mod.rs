@@ -156,9 +156,9 @@ impl Failure {
         event
     }
 
-    /// Makes `action` the message and the former message its first cause.
-    pub(crate) fn while_doing(mut self, action: impl fmt::Display) -> Self {
-        let message = std::mem::replace(&mut self.message, action.to_string());
+    /// Makes `context`, such as "cannot import `x`", the message and the former message its first cause.
+    pub(crate) fn context(mut self, context: impl fmt::Display) -> Self {
+        let message = std::mem::replace(&mut self.message, context.to_string());
         self.causes.insert(0, message);
         self
     }
@@ -170,7 +170,7 @@ fn resource_limit(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
         if supervisor::is_full_disk(error) {
             return Some(Code::DiskFull);
         }
-        if error.downcast_ref().is_some_and(supervisor::is_shortage) {
+        if error.downcast_ref().is_some_and(supervisor::is_resource_shortage) {
             return Some(Code::Shortage);
         }
         cause = error.source();
@@ -194,7 +194,7 @@ impl From<LocateError> for Failure {
     fn from(error: LocateError) -> Self {
         let code = match error {
             LocateError::OtherOwner { .. } | LocateError::Tracked { .. } => Some(Code::NotOurs),
-            LocateError::Network { .. } => Some(Code::Network),
+            LocateError::NetworkFileSystem { .. } => Some(Code::NetworkFileSystem),
             LocateError::NotADirectory { .. }
             | LocateError::BrokenGit { .. }
             | LocateError::AskGit { .. }
@@ -286,10 +286,10 @@ impl From<CommitError> for Failure {
                 failure.code(Code::Fenced).hint("the other engine continues the run; nothing is lost")
             }
             CommitError::Unavailable(unavailable) => failure.with_store_hint(unavailable),
-            CommitError::Unknown { source, .. } => {
+            CommitError::OutcomeUnknown { source, .. } => {
                 let code = match source.downcast_ref() {
                     Some(Unavailable::Server { .. }) => Some(Code::NoServer),
-                    Some(Unavailable::NoStream { .. } | Unavailable::OtherStore { .. }) => {
+                    Some(Unavailable::StreamDeleted { .. } | Unavailable::StoreReplaced { .. }) => {
                         Some(Code::NoStream)
                     }
                     _ => None,
@@ -328,7 +328,7 @@ impl From<runner::LoadError> for Failure {
             }
             LoadError::Contended { .. } => Self::from_error(Exit::Store, &error)
                 .hint("end that client, then run the same command again; nothing is lost"),
-            LoadError::ExternalWrite { run, source } => Self::from(*source).while_doing(format_args!(
+            LoadError::ExternalWrite { run, source } => Self::from(*source).context(format_args!(
                 "cannot resolve the write of another client to the document of run `{run}`"
             )),
         }
@@ -352,7 +352,7 @@ impl From<runner::RestoreError> for Failure {
     fn from(error: runner::RestoreError) -> Self {
         use runner::RestoreError;
         match error {
-            RestoreError::NotLast { ref run, from, .. } => {
+            RestoreError::WouldLoseChanges { ref run, from, .. } => {
                 let hint = format!(
                     "run `callboard resume {run} --recover` to continue from revision {from}; later changes are lost"
                 );
@@ -381,7 +381,7 @@ impl From<runner::EngineError> for Failure {
             EngineError::Restore(error) => error.into(),
             EngineError::Read(error) => error.into(),
             EngineError::Commit(error) => error.into(),
-            EngineError::Marks(error) => error.into(),
+            EngineError::ViewMarks(error) => error.into(),
             EngineError::Refused(refusal) => Self::new(Exit::Refused, refusal).code(Code::Refused),
             EngineError::NothingToAbandon { here, .. } => {
                 let failure = Self::from_error(Exit::Refused, &error).code(Code::Refused);

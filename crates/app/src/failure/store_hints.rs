@@ -62,10 +62,10 @@ impl Failure {
                 };
                 without_code.code(Code::NoServer).hint(hint)
             }
-            Unavailable::NoStream { .. } => self.code(Code::NoStream).hint(
+            Unavailable::StreamDeleted { .. } => self.code(Code::NoStream).hint(
                 "run `callboard recover` to see what it contained and what can be restored; nothing was created in its place",
             ),
-            Unavailable::OtherStore { .. } => self
+            Unavailable::StoreReplaced { .. } => self
                 .code(Code::NoStream)
                 .hint("restart the server with its former data directory (`nats-server -js -sd DIR`), then run `callboard resume`")
                 .hint("nothing is lost: agents continue, and nothing was written to the other store"),

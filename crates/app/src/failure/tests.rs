@@ -32,7 +32,8 @@ fn a_full_disk_sets_the_code_of_every_error_it_causes() {
 #[test]
 fn a_commit_with_an_unknown_result_exits_with_5_and_suggests_to_resume() {
     let (write_id, source) = (store::WriteId::new(), io::Error::other("no answer").into());
-    let failure = Failure::from(runner::EngineError::Commit(CommitError::Unknown { write_id, source }));
+    let failure =
+        Failure::from(runner::EngineError::Commit(CommitError::OutcomeUnknown { write_id, source }));
     assert_eq!(failure.exit, Exit::Store);
     assert!(failure.hints.iter().any(|hint| hint.contains("`callboard resume`")), "{failure:?}");
 }
@@ -74,6 +75,6 @@ fn a_commit_with_an_unknown_result_has_the_code_of_the_servers_that_do_not_answe
         doing: "read from",
         source: Box::new(io::Error::from(io::ErrorKind::TimedOut)),
     };
-    let unknown = CommitError::Unknown { write_id: store::WriteId::new(), source: source.into() };
+    let unknown = CommitError::OutcomeUnknown { write_id: store::WriteId::new(), source: source.into() };
     assert_eq!(Failure::from(unknown).code, Some(Code::NoServer));
 }

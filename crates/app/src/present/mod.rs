@@ -1,23 +1,27 @@
 //! Renders what protocols present, and finds protocols and steps by name.
 
-pub(crate) mod grid;
 pub(crate) mod run_status;
-pub(crate) mod turn;
+pub(crate) mod step_table;
+pub(crate) mod wording;
 
 use anstyle::Style;
 use protocol::present::{Line, Tone};
-use protocol::{Kind, Kinds, Machine, RunId, StepId};
+use protocol::{Machine, ProtocolKind, Protocols, RunId, StepId};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 
 /// Returns the kind of a run. Fails if this version has no such protocol.
-pub(crate) fn kind(kinds: Kinds, name: &str, run: &RunId) -> Result<&'static dyn Kind, Failure> {
-    kinds.find(name).ok_or_else(|| unknown_protocol(kinds, name, run))
+pub(crate) fn kind(
+    protocols: Protocols,
+    name: &str,
+    run: &RunId,
+) -> Result<&'static dyn ProtocolKind, Failure> {
+    protocols.find(name).ok_or_else(|| unknown_protocol(protocols, name, run))
 }
 
-pub(crate) fn unknown_protocol(kinds: Kinds, name: &str, run: &RunId) -> Failure {
-    let known: Vec<_> = kinds.names().map(|known| format!("`{known}`")).collect();
+pub(crate) fn unknown_protocol(protocols: Protocols, name: &str, run: &RunId) -> Failure {
+    let known: Vec<_> = protocols.names().map(|known| format!("`{known}`")).collect();
     Failure::new(
         Exit::Store,
         format_args!("cannot read run `{run}`: this version of callboard has no protocol `{name}`"),
@@ -27,7 +31,7 @@ pub(crate) fn unknown_protocol(kinds: Kinds, name: &str, run: &RunId) -> Failure
 }
 
 /// Finds the step that the user named. Fails with the closest name as a hint.
-pub(crate) fn step(run: &RunId, machine: &dyn Machine, name: &str) -> Result<StepId, Failure> {
+pub(crate) fn find_step(run: &RunId, machine: &dyn Machine, name: &str) -> Result<StepId, Failure> {
     let steps = machine.steps();
     if let Some(found) = steps.iter().find(|step| step.as_str() == name) {
         return Ok(found.clone());
@@ -36,7 +40,7 @@ pub(crate) fn step(run: &RunId, machine: &dyn Machine, name: &str) -> Result<Ste
     if let Some(found) = StepId::new(name).ok().filter(|step| machine.has_step(step)) {
         return Ok(found);
     }
-    let (singular, plural) = machine.kind().info().step;
+    let (singular, plural) = machine.kind().info().step_nouns;
     let failure = Failure::usage(format_args!("run `{run}` has no {singular} `{name}`"));
     Err(match protocol::closest(name, steps.iter().map(StepId::as_str)) {
         Some(meant) => failure.hint(format_args!("did you mean `{meant}`?")),
@@ -74,10 +78,10 @@ mod tests {
     #[test]
     fn only_known_protocols_are_found_by_name() {
         let run = RunId::new("f8c1a491").unwrap();
-        for name in protocol::KINDS.names() {
-            assert_eq!(kind(protocol::KINDS, name, &run).unwrap().info().name, name);
+        for name in protocol::PROTOCOLS.names() {
+            assert_eq!(kind(protocol::PROTOCOLS, name, &run).unwrap().info().name, name);
         }
-        let failure = kind(protocol::KINDS, "opera", &run).unwrap_err();
+        let failure = kind(protocol::PROTOCOLS, "opera", &run).unwrap_err();
         assert_eq!(
             failure.message,
             "cannot read run `f8c1a491`: this version of callboard has no protocol `opera`"

@@ -180,7 +180,7 @@ pub(crate) fn read_whole_file(path: &Path) -> FileText {
 }
 
 fn read(path: &Path, limit: u64) -> FileText {
-    let (file, size) = match supervisor::report::open(path) {
+    let (file, size) = match supervisor::report::open_agent_file(path) {
         Ok(Some(opened)) => opened,
         Ok(None) => return FileText::Missing,
         Err(why) => return FileText::Unreadable(why),

@@ -1,6 +1,6 @@
 //! A run together with its store and workspace.
 
-use protocol::{AttemptId, Kind, Revision, RunId, StepId};
+use protocol::{AttemptId, ProtocolKind, Revision, RunId, StepId};
 use runner::{History, ReadRevisionError, RunAtRevision};
 use store::{AnyStore, EngineHolder, LockPurpose, ReadError};
 use supervisor::AttemptDir;
@@ -27,13 +27,14 @@ impl RunHandle {
     }
 
     /// Returns the kind of the run.
-    pub(crate) async fn kind(&self) -> Result<&'static dyn Kind, Failure> {
+    pub(crate) async fn kind(&self) -> Result<&'static dyn ProtocolKind, Failure> {
         self.workspace.kind(&self.store, &self.run).await
     }
 
     /// Returns the run at a revision, or at its newest one.
     pub(crate) async fn run_at(&self, at: Option<Revision>) -> Result<RunAtRevision, Failure> {
-        let run_at = RunAtRevision::load(self.store.as_ref(), self.workspace.kinds, &self.run, at).await?;
+        let run_at =
+            RunAtRevision::load(self.store.as_ref(), self.workspace.protocols, &self.run, at).await?;
         run_at.ok_or_else(|| self.workspace.no_such_run(self.run.as_str()))
     }
 
@@ -80,7 +81,7 @@ impl RunHandle {
 
     /// Finds a step by name. Fails with the closest name as a hint.
     pub(crate) fn step(&self, run_at: &RunAtRevision, name: &str) -> Result<StepId, Failure> {
-        present::step(&self.run, run_at.machine(), name)
+        present::find_step(&self.run, run_at.machine(), name)
     }
 }
 

@@ -36,13 +36,34 @@ pub(crate) fn advice(run: &RunId, host: &str, attempts: &[AttemptId]) -> String 
 pub(crate) fn advice_to_stop(run: &RunId, host: &str, attempts: &[AttemptId]) -> String {
     format!(
         "{}: run `callboard stop {run}` there; if that host does not come back, \
-         run `callboard resume {run} --abandon-host {host}` here to continue without them",
-        attempts_on(host, attempts)
+         run `callboard resume {run} --abandon-host {host}` here to continue without {}",
+        attempts_on(host, attempts),
+        if attempts.len() == 1 { "it" } else { "them" }
     )
 }
 
 fn attempts_on(host: &str, attempts: &[AttemptId]) -> String {
     let names: Vec<_> = attempts.iter().map(|attempt| format!("`{attempt}`")).collect();
-    let is = if attempts.len() == 1 { "is" } else { "are" };
-    format!("{} {is} on `{host}`", names.join(" and "))
+    match names.split_last() {
+        Some((last, [])) => format!("{last} is on `{host}`"),
+        Some((last, others)) => format!("{} and {last} are on `{host}`", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_listed_in_plain_english() {
+        let run = RunId::new("trial").unwrap();
+        let attempts: Vec<AttemptId> = ["a#1.1", "b#1.1", "c#2.1"].map(|id| id.parse().unwrap()).into();
+        let advice = |count| advice_to_stop(&run, "far", &attempts[..count]);
+        let (one, two, three) = (advice(1), advice(2), advice(3));
+        assert!(one.starts_with("`a#1.1` is on `far`: ") && one.ends_with("continue without it"), "{one}");
+        assert!(two.starts_with("`a#1.1` and `b#1.1` are on `far`: "), "{two}");
+        assert!(three.starts_with("`a#1.1`, `b#1.1` and `c#2.1` are on `far`: "), "{three}");
+        assert!(three.ends_with("continue without them"), "{three}");
+    }
 }

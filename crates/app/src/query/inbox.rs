@@ -3,17 +3,17 @@
 use protocol::brief::Upstream;
 use protocol::present::Line;
 use protocol::run::RunStatus;
-use protocol::{InboxItemId, ItemKind, Machine, OpenItem, Outcome, RunId, StepId, Timestamp, Turn};
+use protocol::{InboxItemId, InboxItemKind, Machine, OpenItem, Outcome, RunId, StepId, Timestamp, Turn};
 use runner::{RunAtRevision, RunSpec};
 use serde::Serialize;
-use supervisor::git::{Changes, TreeError};
+use supervisor::git::{DiffSummary, WorktreeError};
 
 /// One thing that waits for a person, with what is needed to decide. For people, programs, and `[notify]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct InboxItem {
     /// `RUN/STEP#TURN[:ITEM]`, or `RUN` for a failed run.
     pub(crate) id: String,
-    pub(crate) kind: ItemKind,
+    pub(crate) kind: InboxItemKind,
     pub(crate) run: RunId,
     pub(crate) protocol: &'static str,
     pub(crate) title: String,
@@ -29,7 +29,7 @@ pub(crate) struct InboxItem {
     pub(crate) upstream: Vec<Upstream>,
     /// The changes on the branch of a run that works in worktrees.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) changes: Option<Changes>,
+    pub(crate) changes: Option<DiffSummary>,
     /// The commands that answer it; words in capitals are to be replaced.
     pub(crate) commands: Vec<String>,
     /// What to do about it, if it cannot be answered.
@@ -42,7 +42,7 @@ impl InboxItem {
     pub(crate) fn question(spec: &RunSpec, machine: &dyn Machine, step: &StepId, turn: Turn) -> Self {
         let id = InboxItemId { step: step.clone(), turn: Some(turn), item: None };
         let question = machine.question(step);
-        let kind = question.as_ref().map_or(ItemKind::Question, |question| question.kind);
+        let kind = question.as_ref().map_or(InboxItemKind::Question, |question| question.kind);
         let mut item = Self::new(spec, machine, format!("/{id}"), kind);
         item.step = Some(step.clone());
         item.upstream = machine.brief(step, 1).upstream;
@@ -69,7 +69,7 @@ impl InboxItem {
     fn stalled(run_at: &RunAtRevision, step: StepId, why: String) -> Self {
         let turn = run_at.state.run.turns.get(&step).copied();
         let id = InboxItemId { step: step.clone(), turn, item: None };
-        let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), ItemKind::Stalled);
+        let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), InboxItemKind::Stalled);
         item.since = Some(run_at.state.at);
         item.step = Some(step);
         item.question = why;
@@ -79,7 +79,7 @@ impl InboxItem {
 
     fn failed_run(run_at: &RunAtRevision) -> Self {
         let machine = run_at.machine();
-        let mut item = Self::new(&run_at.spec, machine, String::new(), ItemKind::FailedRun);
+        let mut item = Self::new(&run_at.spec, machine, String::new(), InboxItemKind::FailedRun);
         item.since = Some(run_at.state.at);
         let steps = machine.steps().into_iter().map(|step| (machine.step_summary(&step), step));
         let errors = steps.filter_map(|(summary, step)| Some(format!("{step}: {}", summary.error?)));
@@ -90,12 +90,12 @@ impl InboxItem {
         if machine.kind().info().can_retry {
             item.commands = vec![machine.retry_command(&item.run)];
         } else {
-            item.hint = Some(machine.after_failure(&item.run));
+            item.hint = Some(machine.failure_hint(&item.run));
         }
         item
     }
 
-    fn new(spec: &RunSpec, machine: &dyn Machine, suffix: String, kind: ItemKind) -> Self {
+    fn new(spec: &RunSpec, machine: &dyn Machine, suffix: String, kind: InboxItemKind) -> Self {
         let location = &spec.options.location;
         Self {
             id: format!("{}{suffix}", location.run),
@@ -116,9 +116,9 @@ impl InboxItem {
 }
 
 /// Returns what the run has changed where the step works; `None` if that is nothing, or the run has no worktrees.
-pub(crate) fn changes(run_at: &RunAtRevision, step: &StepId) -> Result<Option<Changes>, TreeError> {
-    let Some(trees) = run_at.spec.options.trees() else { return Ok(None) };
-    trees.changes(run_at.machine().brief(step, 1).worktree.as_ref())
+pub(crate) fn changes(run_at: &RunAtRevision, step: &StepId) -> Result<Option<DiffSummary>, WorktreeError> {
+    let Some(run_worktrees) = run_at.spec.options.run_worktrees() else { return Ok(None) };
+    run_worktrees.changes(run_at.machine().brief(step, 1).worktree.as_ref())
 }
 
 /// Returns the open questions of the run's steps.

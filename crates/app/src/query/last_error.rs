@@ -53,11 +53,11 @@ fn error(
     record: &AttemptRecord,
     end: &AttemptEndRecord,
 ) -> Option<String> {
-    match end.exit {
+    match end.consequence {
         AttemptConsequence::WillRetry { .. }
         | AttemptConsequence::Interrupted { .. }
         | AttemptConsequence::Exhausted
-        | AttemptConsequence::Drained => {
+        | AttemptConsequence::FailedWhileDraining => {
             Some(end.error.clone().unwrap_or_else(|| "no reason recorded".to_owned()))
         }
         // A gate with a valid report fails if no iteration is left.

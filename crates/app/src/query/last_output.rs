@@ -55,5 +55,5 @@ fn read(dir: &AttemptDir) -> LastOutput {
 fn written_at(log: &Path) -> Option<Timestamp> {
     let data = fs::symlink_metadata(log).ok().filter(|data| data.is_file() && data.len() > 0)?;
     let at = jiff::Timestamp::try_from(data.modified().ok()?).ok()?;
-    Some(Timestamp::from_timestamp(at))
+    Some(Timestamp::from_jiff(at))
 }

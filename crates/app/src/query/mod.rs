@@ -1,7 +1,6 @@
 //! Reads runs for `show`, `log`, `diff`, `watch` and `prompt`. Nothing here changes a run.
 
 pub(crate) mod attempt_io;
-pub(crate) mod baseline;
 pub(crate) mod difference;
 pub(crate) mod entry_text;
 pub(crate) mod gates;
@@ -11,6 +10,7 @@ pub(crate) mod inbox;
 pub(crate) mod last_error;
 pub(crate) mod last_output;
 pub(crate) mod overview;
+pub(crate) mod slow_attempts;
 pub(crate) mod step_filter;
 pub(crate) mod steps;
 

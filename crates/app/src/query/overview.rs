@@ -1,5 +1,5 @@
 //! Answers what users ask about a stuck run: what runs or waits and since when, the last error, the iterations used, and
-//! what takes longer than its baseline.
+//! what takes longer than usual.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use supervisor::{AttemptDir, ShimStatus};
 use super::gates::{self, Gate};
 use super::last_error::{self, LastError};
 use super::steps::{self, AttemptPresence, StepActivity};
-use super::{RunHandle, baseline, hosts, last_output};
+use super::{RunHandle, hosts, last_output, slow_attempts};
 use crate::failure::Failure;
 use crate::present::run_status::EnginePresence;
 
@@ -113,7 +113,7 @@ impl RunOverview {
             None => handle.workspace.clock.now().max(run_at.state.at),
             Some(_) => run_at.state.at,
         };
-        baseline::mark_slow(handle, &run_at, &history, now, &mut steps).await?;
+        slow_attempts::mark_slow(handle, &run_at, &history, now, &mut steps).await?;
         if at.is_none() {
             last_output::add_to(handle, now, &mut steps);
         }
@@ -178,6 +178,6 @@ fn has_ended(dir: &AttemptDir) -> bool {
     dir.exit().exists()
         || match supervisor::shim_status(dir) {
             Ok(ShimStatus::Unclaimed | ShimStatus::Void | ShimStatus::Dead) => true,
-            Ok(ShimStatus::Alive { .. } | ShimStatus::Remote) | Err(_) => false,
+            Ok(ShimStatus::Alive { .. } | ShimStatus::InOtherContainer) | Err(_) => false,
         }
 }

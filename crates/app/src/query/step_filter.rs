@@ -2,10 +2,10 @@
 
 use protocol::entry::{Entry, Input};
 use protocol::run::{Change, Fact, Request};
-use protocol::{Kind, StepId};
+use protocol::{ProtocolKind, StepId};
 
 /// Whether the input of the entry or one of its changes is about the step.
-pub(crate) fn concerns_step(kind: &dyn Kind, entry: &Entry, step: &StepId) -> bool {
+pub(crate) fn concerns_step(kind: &dyn ProtocolKind, entry: &Entry, step: &StepId) -> bool {
     input_concerns(&entry.input, step)
         || entry.changes.iter().any(|change| change_concerns(kind, change, step))
 }
@@ -30,7 +30,7 @@ fn input_concerns(input: &Input, step: &StepId) -> bool {
     }
 }
 
-fn change_concerns(kind: &dyn Kind, change: &Change, step: &StepId) -> bool {
+fn change_concerns(kind: &dyn ProtocolKind, change: &Change, step: &StepId) -> bool {
     match change {
         Change::Queued { step: about, .. }
         | Change::Waiting { step: about, .. }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use protocol::rules::StepStatus;
+use protocol::protocol_trait::StepStatus;
 use protocol::run::{ActiveTurn, RunStatus, TurnStatus};
 use protocol::{AttemptId, StepId, StepKind, Timestamp, Turn};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
-use super::baseline::SlowAttempt;
 use super::last_output::LastOutput;
+use super::slow_attempts::SlowAttempt;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -107,7 +107,7 @@ fn turn_activity(
     let attempt = active.attempt_id(step);
     let record = history.newest_of(step).filter(|record| record.id == attempt);
     let started = record.map_or(run_at.state.at, |record| record.started_at);
-    let since = history.waiting.get(step).copied().unwrap_or(run_at.state.at);
+    let since = history.idle_since.get(step).copied().unwrap_or(run_at.state.at);
     let host = match presence(&attempt) {
         AttemptPresence::Ended if !has_engine && active.status.has_live_attempt() => {
             return StepActivity::Ended { attempt, since: started };

@@ -21,7 +21,7 @@ use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
 use serde_json::{Value, json};
 use supervisor::adapter::rehearsal::{
-    AGENT_ARGUMENT, AGENT_PROGRAM, Behaviour, Fields, ScriptedAttempt, ScriptedOutput,
+    AGENT_ARGUMENT, Behaviour, Fields, OWN_PROGRAM, ScriptedAttempt, ScriptedOutput,
 };
 
 use crate::failure::Exit;
@@ -113,7 +113,7 @@ impl AttemptVariables {
             thread::sleep(delay);
         }
         match &attempt.behaviour {
-            Behaviour::Ok(output) => self.report_completed(output, &attempt.fields)?,
+            Behaviour::Ok(output) => self.report_completed(output, attempt)?,
             Behaviour::Fail { why } => {
                 self.report("FAILED", &[], std::slice::from_ref(why), &Fields::new())?;
             }
@@ -135,7 +135,7 @@ impl AttemptVariables {
             }
             Behaviour::Flood { bytes } => {
                 flood(*bytes)?;
-                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), attempt)?;
             }
             Behaviour::Rubbish => {
                 print_line("reporting rubbish")?;
@@ -143,10 +143,10 @@ impl AttemptVariables {
             }
             Behaviour::LeaveChild => {
                 leave_child()?;
-                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), attempt)?;
             }
             Behaviour::ReportThenHang => {
-                self.report_completed(&ScriptedOutput::default(), &attempt.fields)?;
+                self.report_completed(&ScriptedOutput::default(), attempt)?;
                 return hang();
             }
         }
@@ -154,7 +154,7 @@ impl AttemptVariables {
     }
 
     /// Writes the files of the script and reports that the work is done.
-    fn report_completed(&self, output: &ScriptedOutput, fields: &Fields) -> io::Result<()> {
+    fn report_completed(&self, output: &ScriptedOutput, attempt: &ScriptedAttempt) -> io::Result<()> {
         let text = format!("rehearsed by the built-in scripted agent as `{}`", self.attempt);
         let mut artifacts = Vec::new();
         let default = [self.default_artifact()];
@@ -162,9 +162,10 @@ impl AttemptVariables {
         for file in files {
             artifacts.push(self.write_artifact(file, &text)?);
         }
-        artifacts.extend(self.write_repo_files(&output.write)?);
+        let repo_files = if output.write.is_empty() { &attempt.default_files } else { &output.write };
+        artifacts.extend(self.write_repo_files(repo_files)?);
         let logs = if output.logs.is_empty() { vec![text] } else { output.logs.clone() };
-        self.report("COMPLETED", &artifacts, &logs, fields)
+        self.report("COMPLETED", &artifacts, &logs, &attempt.fields)
     }
 
     /// Returns the name of the artifact if the script names none. Each attempt has its own.
@@ -268,7 +269,7 @@ fn wait_for_signal() -> ! {
 
 /// Starts a child process that outlives this one. Returns when the child is in a session of its own.
 fn leave_child() -> io::Result<()> {
-    let mut child = Command::new(AGENT_PROGRAM)
+    let mut child = Command::new(OWN_PROGRAM)
         .args([OsStr::new(AGENT_ARGUMENT), OsStr::new(LEFT_CHILD)])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

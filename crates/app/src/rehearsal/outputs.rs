@@ -1,4 +1,4 @@
-//! The default outputs of the scripted agent for the phases of a cycle.
+//! The default outputs of the scripted agent for the phases of a peer cycle.
 
 use protocol::peer::Phase;
 use protocol::peer::output::{CYCLE_SUMMARY, INSIGHTS, OUTPUT, succeeded};
@@ -9,7 +9,7 @@ use supervisor::adapter::rehearsal::Fields;
 pub(super) const SCORE: &str = "score";
 
 /// Returns the keys of `ok` that set further fields of a phase's report.
-pub(super) fn report_fields(phase: Phase) -> &'static [&'static str] {
+pub(super) fn ok_keys(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Plan | Phase::Execute | Phase::Express => &[OUTPUT],
         Phase::Review => &[OUTPUT, SCORE, CYCLE_SUMMARY, INSIGHTS],
@@ -88,7 +88,7 @@ mod tests {
         for phase in Phase::ALL {
             let fields = of(phase);
             assert_eq!(verify(phase, &fields[OUTPUT]), Ok(()), "{phase}");
-            assert!(fields.keys().all(|field| report_fields(phase).contains(&field.as_str())), "{phase}");
+            assert!(fields.keys().all(|field| ok_keys(phase).contains(&field.as_str())), "{phase}");
         }
         for (score, success) in [(json!(100), true), (json!(69), false), (json!("medium"), true)] {
             let review = scored(score.clone());

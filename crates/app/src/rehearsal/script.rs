@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use protocol::StepId;
 use protocol::closest;
-use protocol::located::{Entry, Located, Node, Problem, Problems, Rule, SourcePos, Value};
+use protocol::located::{Located, MappingEntry, Node, Problem, Problems, Rule, SourcePos, Value};
 use supervisor::adapter::RehearsalScript;
 use supervisor::adapter::rehearsal::ScriptedAttempt;
 
@@ -26,7 +26,9 @@ pub(super) fn load(text: &str, steps: &ScriptSteps) -> Result<RehearsalScript, V
     let by_default = steps.default_fields();
     match reader.problems.into_sorted() {
         problems if !problems.is_empty() => Err(problems),
-        _ if steps.are_dynamic => Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() }),
+        _ if steps.are_created_by_run => {
+            Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() })
+        }
         _ => {
             let attempts =
                 |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
@@ -63,7 +65,7 @@ impl<'a> Reader<'a> {
             }
         };
         let [steps] = self.find_keys("a script", entries, [plural], &[]);
-        let Some(Entry { key, value: steps }) = steps else {
+        let Some(MappingEntry { key, value: steps }) = steps else {
             self.problem(root.pos, Rule::MissingKey, format!("the script has no `{plural}`"), hint);
             return BTreeMap::new();
         };
@@ -91,7 +93,7 @@ impl<'a> Reader<'a> {
 
     fn step(
         &mut self,
-        Entry { key: name, value: attempts }: &Entry,
+        MappingEntry { key: name, value: attempts }: &MappingEntry,
     ) -> Option<(StepId, Vec<Vec<ScriptedAttempt>>)> {
         let steps: &'a ScriptSteps = self.steps;
         let Some(script_step) = steps.find(&name.value) else {
@@ -125,7 +127,7 @@ impl<'a> Reader<'a> {
     /// Reads the attempts of a turn: one, or a list of them if the steps are dynamic.
     fn turn(&mut self, step: &ScriptStep, node: &Node) -> Vec<ScriptedAttempt> {
         match &node.value {
-            Value::List(attempts) if self.steps.are_dynamic && !attempts.is_empty() => {
+            Value::List(attempts) if self.steps.are_created_by_run && !attempts.is_empty() => {
                 attempts.iter().filter_map(|node| self.attempt(step, node)).collect()
             }
             Value::Null
@@ -156,20 +158,20 @@ impl<'a> Reader<'a> {
     fn find_keys<'n, const N: usize>(
         &mut self,
         what: &str,
-        entries: &'n [Entry],
+        entries: &'n [MappingEntry],
         keys: [&str; N],
         others: &[&str],
-    ) -> [Option<&'n Entry>; N] {
+    ) -> [Option<&'n MappingEntry>; N] {
         let all = || keys.iter().chain(others).copied();
         let is_unknown = |key: &str| all().all(|known| known != key);
-        for Entry { key, .. } in entries.iter().filter(|entry| is_unknown(&entry.key.value)) {
+        for MappingEntry { key, .. } in entries.iter().filter(|entry| is_unknown(&entry.key.value)) {
             let hint = match closest(&key.value, all()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("{what} has {}", quoted_list(all())),
             };
             self.problem(key.pos, Rule::UnknownKey, format!("`{}` is not a key of {what}", key.value), hint);
         }
-        keys.map(|key| Entry::find(entries, key))
+        keys.map(|key| MappingEntry::find(entries, key))
     }
 
     fn problem(&mut self, at: SourcePos, rule: Rule, message: impl AsRef<str>, hint: impl AsRef<str>) {

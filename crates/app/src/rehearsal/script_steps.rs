@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use protocol::steps::Workflow;
-use protocol::{KindInfo, Protocol as _, StepId};
+use protocol::{Protocol as _, ProtocolInfo, StepId};
 use supervisor::adapter::rehearsal::Fields;
 
 use super::outputs;
 
-/// The steps of a rehearsed workflow or cycle.
+/// The steps of a rehearsed workflow or peer cycle.
 #[derive(Debug)]
 pub(crate) struct ScriptSteps {
     /// The noun for a step, singular and plural. The plural is also the top key of a script.
@@ -20,7 +20,7 @@ pub(crate) struct ScriptSteps {
     pub(super) title: String,
     pub(super) steps: Vec<ScriptStep>,
     /// Whether the run creates its steps, so that a script may name any. It then has a list of attempts per turn.
-    pub(super) are_dynamic: bool,
+    pub(super) are_created_by_run: bool,
     /// The command that prints a script template.
     pub(super) template_command: String,
 }
@@ -32,9 +32,9 @@ pub(super) const REPORT: &str = "report";
 pub(super) struct ScriptStep {
     pub(super) step: StepId,
     /// The step that it loops back to, if it is a gate.
-    pub(super) gate: Option<StepId>,
+    pub(super) loop_back_to: Option<StepId>,
     /// The keys of `ok` that set further fields of its report.
-    pub(super) fields: &'static [&'static str],
+    pub(super) ok_keys: &'static [&'static str],
     /// The fields of its report that the script does not set.
     pub(super) default_fields: Fields,
 }
@@ -46,8 +46,8 @@ impl ScriptSteps {
         // Steps for a person are not scripted: a person answers them in a rehearsal, too.
         let steps = workflow.agent_steps().map(|step| ScriptStep {
             step: step.id.clone(),
-            gate: step.loop_back_to.clone(),
-            fields: &[],
+            loop_back_to: step.loop_back_to.clone(),
+            ok_keys: &[],
             default_fields: Fields::new(),
         });
         Self {
@@ -55,14 +55,14 @@ impl ScriptSteps {
             owner: "the workflow",
             title: format!("How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE"),
             steps: steps.collect(),
-            are_dynamic: false,
+            are_created_by_run: false,
             template_command: "`callboard rehearse-script WORKFLOW`".to_owned(),
         }
     }
 
     /// Returns the steps of a protocol whose runs create their steps.
-    pub(crate) fn of_protocol(info: &KindInfo) -> Self {
-        let KindInfo { name, start_command, start_argument, script_steps, .. } = info;
+    pub(crate) fn of_protocol(info: &ProtocolInfo) -> Self {
+        let ProtocolInfo { name, start_command, start_argument, script_steps, .. } = info;
         let step = |name: &&str| StepId::new(name).expect("BUG: a step of a protocol has a valid name");
         Self {
             noun: ("step", "steps"),
@@ -72,31 +72,32 @@ impl ScriptSteps {
                 start_argument.to_uppercase()
             ),
             steps: script_steps.iter().map(step).map(ScriptStep::dynamic).collect(),
-            are_dynamic: true,
+            are_created_by_run: true,
             template_command: format!("`callboard rehearse-script --protocol {name}`"),
         }
     }
 
-    /// Returns the four phases, which are the same in every cycle.
+    /// Returns the four phases, which are the same in every peer cycle.
     pub(crate) fn of_peer() -> Self {
         let phases = protocol::peer::Phase::ALL.map(|phase| ScriptStep {
             step: protocol::peer::Peer::step_id(&phase),
-            gate: None,
-            fields: outputs::report_fields(phase),
+            loop_back_to: None,
+            ok_keys: outputs::ok_keys(phase),
             default_fields: outputs::of(phase),
         });
         Self {
             noun: ("phase", "phases"),
-            owner: "a cycle",
-            title: "How a cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE".to_owned(),
+            owner: "a peer cycle",
+            title: "How a peer cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE"
+                .to_owned(),
             steps: phases.into(),
-            are_dynamic: false,
+            are_created_by_run: false,
             template_command: "`callboard rehearse-script --peer`".to_owned(),
         }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<Cow<'_, ScriptStep>> {
-        if self.are_dynamic {
+        if self.are_created_by_run {
             return StepId::new(name).ok().map(ScriptStep::dynamic).map(Cow::Owned);
         }
         self.steps.iter().find(|step| step.step.as_str() == name).map(Cow::Borrowed)
@@ -114,14 +115,14 @@ impl ScriptSteps {
 
     /// Returns the error and hint for `gate_fail` in a step that is not a gate.
     pub(super) fn not_a_gate(&self, step: &StepId) -> (String, &'static str) {
-        if self.have_outputs() {
-            let message = "a cycle has no gates".to_owned();
+        if self.are_phases() {
+            let message = "a peer cycle has no gates".to_owned();
             return (
                 message,
                 "write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails",
             );
         }
-        if self.are_dynamic {
+        if self.are_created_by_run {
             let message = "only a workflow has gates".to_owned();
             return (message, "write what it reports: `ok: {report: {FIELD: VALUE}}`");
         }
@@ -129,15 +130,15 @@ impl ScriptSteps {
         (message, "write `fail` for a step that fails, or set `loop_back_to` in the workflow")
     }
 
-    /// Whether the steps have outputs.
-    pub(super) fn have_outputs(&self) -> bool {
-        !self.are_dynamic && self.steps.iter().any(|step| !step.fields.is_empty())
+    /// Whether the steps are the phases of a peer cycle, whose reports have an `output`.
+    pub(super) fn are_phases(&self) -> bool {
+        !self.are_created_by_run && self.steps.iter().any(|step| !step.ok_keys.is_empty())
     }
 }
 
 impl ScriptStep {
     /// Returns a step that the run creates.
     fn dynamic(step: StepId) -> Self {
-        Self { step, gate: None, fields: &[REPORT], default_fields: Fields::new() }
+        Self { step, loop_back_to: None, ok_keys: &[REPORT], default_fields: Fields::new() }
     }
 }

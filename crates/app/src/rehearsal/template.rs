@@ -42,11 +42,11 @@ const TURNS: &str = r#"#   - ok: {report: {FIELD: VALUE}}     # these fields in 
 "#;
 
 pub(super) fn script(steps: &ScriptSteps) -> String {
-    let ScriptSteps { noun: (singular, plural), title, are_dynamic, .. } = steps;
-    let unit = if *are_dynamic { "turn" } else { "attempt" };
-    let restart = if steps.have_outputs() {
+    let ScriptSteps { noun: (singular, plural), title, are_created_by_run, .. } = steps;
+    let unit = if *are_created_by_run { "turn" } else { "attempt" };
+    let restart = if steps.are_phases() {
         " A new cycle\n# begins the list anew."
-    } else if *are_dynamic {
+    } else if *are_created_by_run {
         ""
     } else {
         " An iteration (a gate looped\n# back) and `callboard retry` begin the list anew."
@@ -55,18 +55,18 @@ pub(super) fn script(steps: &ScriptSteps) -> String {
         "# {title}\n#\n# Below each {singular} is a list with one behaviour per {unit}; the last one repeats.{restart} \
          A {singular} that is left out does `ok`.\n#\n# Behaviours:\n#\n{BEHAVIOURS}"
     );
-    if *are_dynamic {
+    if *are_created_by_run {
         text.push_str(TURNS);
-    } else if !steps.have_outputs() {
+    } else if !steps.are_phases() {
         text.push_str(GATES);
     }
     text.push_str(MORE_BEHAVIOURS);
-    if steps.have_outputs() {
+    if steps.are_phases() {
         text.push_str(OUTPUTS);
     }
     write!(text, "\n{plural}:\n").expect("BUG: a string grows");
     for step in &steps.steps {
-        let gate = match &step.gate {
+        let gate = match &step.loop_back_to {
             Some(target) => format!("   # a gate: `gate_fail` loops back to `{target}`"),
             None => String::new(),
         };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{NewPullRequest, PullRequest, Tracker};
 
-/// A tracker whose issues, comments and pull requests are files in a directory.
+/// A tracker whose comments and pull requests are files in the directory of the issue.
 #[derive(Debug)]
 pub(crate) struct FileTracker {
     dir: PathBuf,
@@ -49,15 +49,25 @@ impl FileTracker {
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
         // Not the count of files plus one: a user may have deleted a file, and no file is overwritten.
         let newest = self.read_all(kind)?.last().map_or(0, |(number, ..)| *number);
-        let path = self.dir.join(format!("{kind}{}.json", newest + 1));
-        write(&path, content)?;
-        Ok(path.display().to_string())
+        let mut number = newest + 1;
+        loop {
+            let path = self.dir.join(format!("{kind}{number}.json"));
+            let created = supervisor::create_synced_file(&path, &encode(content));
+            if created.map_err(|error| cannot_write(&path, &error))? {
+                return Ok(path.display().to_string());
+            }
+            // Another run has taken the number since.
+            number += 1;
+        }
     }
 }
 
-fn write(path: &Path, content: &Value) -> Result<(), String> {
-    supervisor::replace_synced_file(path, format!("{content:#}\n").as_bytes())
-        .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
+fn encode(content: &Value) -> Vec<u8> {
+    format!("{content:#}\n").into_bytes()
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!("cannot write `{}`: {error}", path.display())
 }
 
 fn pull_request(new: &NewPullRequest<'_>) -> Value {
@@ -71,10 +81,6 @@ const PULL_REQUEST: &str = "pull-request-";
 const CLOSED: &str = "closed-";
 
 impl Tracker for FileTracker {
-    fn issue(&self, number: u64) -> Result<IssueData, String> {
-        Self::read(&self.dir.join(format!("{number}.json")))
-    }
-
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
         let is_match = |comment: &Value| {
             comment["issue"] == number && comment["body"].as_str().is_some_and(|body| body.contains(text))
@@ -101,7 +107,13 @@ impl Tracker for FileTracker {
     }
 
     fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String> {
-        write(url.as_ref(), &pull_request(new))
+        let path: &Path = url.as_ref();
+        let mut request = pull_request(new);
+        if new.base.is_none() {
+            let old = self.read_all(PULL_REQUEST)?.into_iter().find(|(_, file, _)| file == path);
+            request["baseRefName"] = old.map(|(.., mut old)| old["baseRefName"].take()).unwrap_or_default();
+        }
+        supervisor::replace_synced_file(path, &encode(&request)).map_err(|error| cannot_write(path, &error))
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {
@@ -126,5 +138,36 @@ mod tests {
         let fourth = tracker.comment(1, "four").unwrap();
         assert!(!paths.contains(&fourth), "{fourth}");
         assert!(tracker.find_comment(1, "three").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_pull_request_keeps_its_base_unless_another_is_given() {
+        let dir = tempfile::tempdir().unwrap();
+        let tracker = FileTracker { dir: dir.path().to_owned() };
+        let new = NewPullRequest { branch: "work", base: Some("main"), title: "t", body: "b" };
+        let url = tracker.open_pull_request(&new).unwrap();
+        let base_after = |base| {
+            tracker.rewrite_pull_request(&url, &NewPullRequest { base, ..new.clone() }).unwrap();
+            tracker.read_all(PULL_REQUEST).unwrap()[0].2["baseRefName"].clone()
+        };
+        assert_eq!(
+            [base_after(None), base_after(Some("other")), base_after(None)],
+            ["main", "other", "other"]
+        );
+    }
+
+    #[test]
+    fn comments_of_two_runs_do_not_replace_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let comment = |run: usize| {
+            let tracker = FileTracker::new(dir.path());
+            (0..20).for_each(|number| drop(tracker.comment(1, &format!("{run}.{number}")).unwrap()));
+        };
+        std::thread::scope(|scope| {
+            for run in 0..4 {
+                scope.spawn(move || comment(run));
+            }
+        });
+        assert_eq!(FileTracker::new(dir.path()).read_all(COMMENT).unwrap().len(), 80);
     }
 }

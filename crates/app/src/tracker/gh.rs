@@ -34,8 +34,16 @@ impl Gh {
         Self { repo: repo.to_owned(), program: PathBuf::from("gh"), timeout: TIMEOUT }
     }
 
+    /// Reads an issue. Blocks, and fails with a sentence.
+    pub(crate) fn issue(&self, number: u64) -> Result<IssueData, String> {
+        let number = number.to_string();
+        let issue = self.json(&["issue", "view", &number, "--json", "number,title,body,labels,url"])?;
+        serde_json::from_value(issue)
+            .map_err(|error| format!("`gh issue view` printed something else: {error}"))
+    }
+
     fn run(&self, arguments: &[&str], input: &str) -> Result<String, String> {
-        let shown = format!("gh {}", arguments.iter().take(2).copied().collect::<Vec<_>>().join(" "));
+        let shown = shown(arguments);
         let run = || -> io::Result<Output> {
             let child = Command::new(&self.program)
                 .args(arguments)
@@ -67,8 +75,14 @@ impl Gh {
 
     fn json(&self, arguments: &[&str]) -> Result<Value, String> {
         let text = self.run(arguments, "")?;
-        serde_json::from_str(&text).map_err(|error| format!("`gh {}` printed no JSON: {error}", arguments[0]))
+        serde_json::from_str(&text)
+            .map_err(|error| format!("`{}` printed no JSON: {error}", shown(arguments)))
     }
+}
+
+/// Returns how errors name a call.
+fn shown(arguments: &[&str]) -> String {
+    format!("gh {}", arguments.iter().take(2).copied().collect::<Vec<_>>().join(" "))
 }
 
 /// Writes the input of a process and reads its output until it ends. Kills it after the timeout.
@@ -117,13 +131,6 @@ fn collect(output: &Receiver<Vec<u8>>, deadline: Instant) -> Vec<u8> {
 }
 
 impl Tracker for Gh {
-    fn issue(&self, number: u64) -> Result<IssueData, String> {
-        let number = number.to_string();
-        let issue = self.json(&["issue", "view", &number, "--json", "number,title,body,labels,url"])?;
-        serde_json::from_value(issue)
-            .map_err(|error| format!("`gh issue view` printed something else: {error}"))
-    }
-
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String> {
         let issue = self.json(&["issue", "view", &number.to_string(), "--json", "comments"])?;
         let comments = issue["comments"].as_array().into_iter().flatten();
@@ -167,7 +174,11 @@ impl Tracker for Gh {
     }
 
     fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String> {
-        self.run(&["pr", "edit", url, "--title", new.title, "--body-file", "-"], new.body).map(drop)
+        let mut arguments = vec!["pr", "edit", url, "--title", new.title, "--body-file", "-"];
+        if let Some(base) = new.base {
+            arguments.extend(["--base", base]);
+        }
+        self.run(&arguments, new.body).map(drop)
     }
 
     fn is_closed(&self, number: u64) -> Result<bool, String> {
@@ -193,6 +204,13 @@ mod tests {
         let gh = Gh { program: PathBuf::from("cat"), ..gh };
         let (gh, text) = (Gh { timeout: TIMEOUT, ..gh }, "x".repeat(200_000));
         assert_eq!(gh.run(&[], &text), Ok(text), "more than a pipe holds");
+    }
+
+    #[test]
+    fn an_error_names_the_command_that_printed_no_json() {
+        let gh = Gh { repo: PathBuf::from("/"), program: PathBuf::from("echo"), timeout: TIMEOUT };
+        let error = gh.is_closed(42).unwrap_err();
+        assert!(error.starts_with("`gh issue view` printed no JSON: "), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Trackers: where issues come from, and where comments and pull requests go.
+//! Trackers: where comments and pull requests go.
 
 mod files;
 mod gh;
@@ -6,7 +6,7 @@ mod gh;
 use std::fmt::Debug;
 use std::path::Path;
 
-use protocol::issue::{IssueData, TrackerSpec};
+use protocol::issue::TrackerSpec;
 
 pub(crate) use files::FileTracker;
 pub(crate) use gh::Gh;
@@ -22,7 +22,7 @@ pub(crate) struct PullRequest {
 #[derive(Debug, Clone)]
 pub(crate) struct NewPullRequest<'a> {
     pub(crate) branch: &'a str,
-    /// `None` for the tracker's default.
+    /// `None` for the tracker's default, or for the base that an existing one has.
     pub(crate) base: Option<&'a str>,
     pub(crate) title: &'a str,
     pub(crate) body: &'a str,
@@ -30,7 +30,6 @@ pub(crate) struct NewPullRequest<'a> {
 
 /// A tracker. All functions may block, and fail with a sentence.
 pub(crate) trait Tracker: Debug {
-    fn issue(&self, number: u64) -> Result<IssueData, String>;
     /// Returns the address of the comment that contains the text.
     fn find_comment(&self, number: u64, text: &str) -> Result<Option<String>, String>;
     fn comment(&self, number: u64, body: &str) -> Result<String, String>;
@@ -38,7 +37,7 @@ pub(crate) trait Tracker: Debug {
     fn find_pull_request(&self, branch: &str) -> Result<Option<PullRequest>, String>;
     /// Opens a pull request. Returns its address.
     fn open_pull_request(&self, new: &NewPullRequest<'_>) -> Result<String, String>;
-    /// Replaces title and body of a pull request.
+    /// Replaces title and body of a pull request, and its base if one is given.
     fn rewrite_pull_request(&self, url: &str, new: &NewPullRequest<'_>) -> Result<(), String>;
     fn is_closed(&self, number: u64) -> Result<bool, String>;
     fn close(&self, number: u64) -> Result<(), String>;

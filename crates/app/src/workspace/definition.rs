@@ -8,16 +8,16 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use protocol::brief::MemoryUpdates;
+use protocol::brief::MemoryPolicy;
 use protocol::check::schema;
-use protocol::steps::{Definition, DefinitionSource, OnFailure};
-use protocol::{KindInfo, RunLocation};
+use protocol::steps::{Definition, OnFailure, StoredDefinition};
+use protocol::{ProtocolInfo, RunLocation};
 use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::workspace::Workspace;
-use workflow::{KnownChecks, Read};
+use workflow::{KnownChecks, ReadResult};
 
 /// What the command adds to the workflow. It is stored with the run and never changes.
 #[derive(Debug, Clone)]
@@ -28,7 +28,8 @@ pub(crate) struct DefinitionOptions {
     pub(crate) approvals: Approvals,
     /// The file with the conditions of `gates`.
     pub(crate) gate_state_file: Option<PathBuf>,
-    pub(crate) memory: MemoryUpdates,
+    /// What happens to the `memory_updates` of reports.
+    pub(crate) memory: MemoryPolicy,
     /// The JSON Schema of reports.
     pub(crate) report_schema: Option<Arc<Value>>,
 }
@@ -64,7 +65,7 @@ pub(crate) fn read(
     })?;
     let checks = workspace.checks();
     let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
-    let Read { workflow, problems, warnings } = workflow::read(repo, file, &source, &known);
+    let ReadResult { workflow, problems, warnings } = workflow::read(repo, file, &source, &known);
     for warning in &warnings {
         output::message(output::warning(file, &source, warning));
     }
@@ -87,9 +88,9 @@ pub(crate) fn read(
         }
     }
     // A person may be asked without a prompt.
-    let with_prompt = workflow.written_steps().filter(|step| !step.prompt.is_empty());
+    let with_prompt = workflow.steps_in_file().filter(|step| !step.prompt.is_empty());
     let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
-    let source = DefinitionSource {
+    let source = StoredDefinition {
         workflow,
         source,
         prompts,
@@ -136,7 +137,7 @@ fn conditions_file(file: &Path) -> Result<String, Failure> {
 }
 
 /// Adds the views to `info/exclude` of git, before the first view is written.
-pub(crate) fn exclude_views(repo: &Path, info: &KindInfo) -> Result<(), Failure> {
+pub(crate) fn exclude_views(repo: &Path, info: &ProtocolInfo) -> Result<(), Failure> {
     exclude(repo, &[&[RunLocation::EXCLUDED], info.views].concat())
 }
 

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use protocol::checks::CheckSpec;
 use protocol::entry::Author;
-use protocol::peer::CycleId;
+use protocol::peer::PeerCycleId;
 use protocol::run::RunStatus;
-use protocol::{Kind, Kinds, RunId};
+use protocol::{ProtocolKind, Protocols, RunId};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Backend, Location, NatsSettings, NatsWarning, RunListing, SqliteStore};
 
@@ -32,7 +32,7 @@ pub(crate) struct Workspace {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     /// The protocols that this program knows.
-    pub(crate) kinds: Kinds,
+    pub(crate) protocols: Protocols,
 }
 
 /// The flags that locate the repository and the store.
@@ -75,7 +75,14 @@ impl Workspace {
         // Documents and environments contain both paths as text.
         crate::engine::profiles::utf8(&repo)?;
         crate::engine::profiles::utf8(location.root())?;
-        Ok(Self { repo, location, nats, config, clock: Clock::system(), kinds: crate::program().protocols })
+        Ok(Self {
+            repo,
+            location,
+            nats,
+            config,
+            clock: Clock::system(),
+            protocols: crate::program().protocols,
+        })
     }
 
     /// Returns this workspace with the embedded store at another directory.
@@ -124,7 +131,8 @@ impl Workspace {
                     former.display()
                 ));
             }
-            // All streams were created now, so they have the same number of replicas: print that note once.
+            // `open` returns the warnings of the connection. All streams were created now, so they have the same number
+            // of replicas: print that note once.
             let mut has_replica_note = false;
             for note in nats.open().await? {
                 let is_repeated = matches!(note, NatsWarning::FewerReplicas { .. })
@@ -143,7 +151,7 @@ impl Workspace {
     }
 
     /// Whether the store is set by the address of its servers, not by a directory.
-    pub(crate) fn has_address(&self) -> bool {
+    pub(crate) fn has_server_address(&self) -> bool {
         matches!(self.config.store(), Some(StoreAddress::Nats(_)))
     }
 
@@ -187,14 +195,18 @@ impl Workspace {
     }
 
     /// Returns the kind of a run. Fails if there is no such run, or this version does not have its protocol.
-    pub(crate) async fn kind(&self, store: &AnyStore, run: &RunId) -> Result<&'static dyn Kind, Failure> {
+    pub(crate) async fn kind(
+        &self,
+        store: &AnyStore,
+        run: &RunId,
+    ) -> Result<&'static dyn ProtocolKind, Failure> {
         let protocol = store.protocol(run).await?.ok_or_else(|| self.no_such_run(run.as_str()))?;
-        present::kind(self.kinds, &protocol, run)
+        present::kind(self.protocols, &protocol, run)
     }
 
     /// Loads a run.
     pub(crate) async fn load(&self, store: &AnyStore, run: &RunId) -> Result<Journal, Failure> {
-        let journal = Journal::load(store, &self.clock, self.kinds, run).await?;
+        let journal = Journal::load(store, &self.clock, self.protocols, run).await?;
         journal.ok_or_else(|| self.no_such_run(run.as_str()))
     }
 
@@ -220,17 +232,17 @@ impl Workspace {
         Ok((store, run))
     }
 
-    /// Finds a run by its name, a unique prefix of it, or the id of its cycle.
+    /// Finds a run by its name, a unique prefix of it, or the id of a peer cycle.
     pub(crate) async fn resolve(&self, store: &AnyStore, run: &str) -> Result<RunId, Failure> {
         let id = parse_run_name(run)?;
-        let is_cycle = run.parse::<CycleId>().is_ok();
+        let is_peer_cycle = run.parse::<PeerCycleId>().is_ok();
         // A whole name sorts before the names it is a prefix of, so one query answers both cases.
         let matching = store.runs_with_prefix(id.as_str(), MAX_MATCHES + 1).await?;
         match matching.as_slice() {
             [] => Err(self.no_such_run(run)),
             [first, ..] if *first == id => Ok(id),
-            // Cycle 1 is not a prefix of cycle 10.
-            _ if is_cycle => Err(self.no_such_run(run)),
+            // Peer cycle 1 is not a prefix of peer cycle 10.
+            _ if is_peer_cycle => Err(self.no_such_run(run)),
             [one] => Ok(one.clone()),
             [_, _, ..] => {
                 let shown = matching.iter().take(MAX_MATCHES).map(|name| format!("`{name}`"));
@@ -267,9 +279,9 @@ pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<B
     }
 }
 
-/// Parses a run's name as the user typed it. The id of a cycle names the run of that cycle.
+/// Parses a run's name as the user typed it. The id of a peer cycle names its run.
 pub(crate) fn parse_run_name(typed: &str) -> Result<RunId, Failure> {
-    let cycle = typed.parse::<CycleId>().ok().map(|cycle| cycle.key());
+    let cycle = typed.parse::<PeerCycleId>().ok().map(|cycle| cycle.key());
     RunId::new(cycle.as_deref().unwrap_or(typed))
         .map_err(|error| Failure::usage(format!("`{typed}` is not a valid run name")).because(Some(&error)))
 }

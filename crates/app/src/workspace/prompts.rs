@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fs, io};
 
-use protocol::{KindInfo, closest};
+use protocol::{ProtocolInfo, closest};
 
 use crate::failure::Failure;
 use crate::output;
@@ -12,7 +12,7 @@ use crate::output;
 const DIRECTORY: &str = ".agents/prompts";
 
 /// Reads the templates of a protocol, by role. Fails if one has a placeholder that the protocol does not fill.
-pub(crate) fn read(repo: &Path, info: &KindInfo) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn read(repo: &Path, info: &ProtocolInfo) -> Result<BTreeMap<String, String>, Failure> {
     let directory = Path::new(DIRECTORY).join(info.name);
     let mut prompts = BTreeMap::new();
     for template in info.prompts {
@@ -36,7 +36,7 @@ pub(crate) fn read(repo: &Path, info: &KindInfo) -> Result<BTreeMap<String, Stri
 }
 
 /// Notes files that replace no prompt: their names may be misspelt.
-fn note_unused(directory: &Path, info: &KindInfo) {
+fn note_unused(directory: &Path, info: &ProtocolInfo) {
     let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let names = names.filter_map(|name| name.to_str()?.strip_suffix(".md").map(str::to_owned));
     let roles = || info.prompts.iter().map(|template| template.role);

@@ -5,20 +5,21 @@ use std::io;
 use std::path::Path;
 
 use protocol::run::RunStatus;
-use protocol::{Kind, RunId, View};
+use protocol::{ProtocolKind, RunId, View};
 use runner::{RunAtRevision, RunSpec, Summary};
 use store::AnyStore;
 
 use super::Workspace;
 use crate::failure::{Exit, Failure};
+use crate::output::shell_word;
 
-/// Frees the paths of the views of a new run: deletes the files that a finished run has left there. Fails if an
+/// Clears the paths of the views of a new run: deletes the files that a finished run has left there. Fails if an
 /// unfinished run writes the same files, or if another program has written or changed one. With `replace`, the latter
 /// is no error: the engine moves such a file aside.
-pub(crate) async fn free_view_paths(
+pub(crate) async fn clear_view_paths(
     workspace: &Workspace,
     store: &AnyStore,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     spec: &RunSpec,
     replace: bool,
 ) -> Result<(), Failure> {
@@ -37,7 +38,7 @@ pub(crate) async fn free_view_paths(
         if existing.is_empty() {
             break;
         }
-        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await? else {
+        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.protocols, &run, None).await? else {
             continue;
         };
         for old in run_at.machine().document().views() {
@@ -60,7 +61,7 @@ pub(crate) async fn free_view_paths(
 async fn refuse_if_in_use(
     workspace: &Workspace,
     store: &AnyStore,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     spec: &RunSpec,
     views: &[View],
 ) -> Result<Vec<RunId>, Failure> {
@@ -75,7 +76,8 @@ async fn refuse_if_in_use(
             finished.push((summary.updated_at, row.run));
             continue;
         }
-        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
+        let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.protocols, &row.run, None).await?
+        else {
             continue;
         };
         let used = run_at.machine().document().views();
@@ -110,6 +112,21 @@ fn in_use(run: &RunId, path: &str) -> Failure {
 
 fn not_ours(path: &str) -> Failure {
     Failure::new(Exit::Refused, format!("`{path}` exists, and another program has written or changed it"))
-        .hint(format_args!("run `callboard import {path}` to continue what it describes"))
+        .hint(format_args!(
+            "run `callboard import {}` to continue what it describes",
+            shell_word(path.as_ref())
+        ))
         .hint("add `--replace` to move it aside and start anew")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_space_is_quoted_in_the_hint() {
+        let failure = not_ours("/my work/coordination/group.json");
+        let hint = failure.hints.first().unwrap().to_string();
+        assert!(hint.contains("`callboard import '/my work/coordination/group.json'`"), "{hint}");
+    }
 }

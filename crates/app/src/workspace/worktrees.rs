@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy as _;
 use protocol::issue::Issue;
 use protocol::run::RunStatus;
-use protocol::{Kind, Protocol as _, RunId};
-use runner::{RunAtRevision, RunOptions, Summary};
+use protocol::{Protocol as _, ProtocolKind, RunId};
+use runner::{RunOptions, Summary};
 use store::{AnyStore, Digest};
-use supervisor::git::{self, RunTrees, TreeError, WorktreeOptions};
+use supervisor::git::{self, RunWorktrees, WorktreeError, WorktreeOptions};
 
 use super::Workspace;
 use crate::engine;
@@ -22,7 +22,7 @@ use crate::output;
 
 /// What a command requires of the worktrees of a new run.
 #[derive(Debug, Default)]
-pub(crate) struct WorktreeRequest {
+pub(crate) struct WorktreeRequirements {
     /// Leave the base branch alone at the end.
     pub(crate) no_merge: bool,
     /// The name of the integration branch, if it is not `callboard/RUN`.
@@ -32,14 +32,14 @@ pub(crate) struct WorktreeRequest {
     /// Do not commit what attempts leave: a step of the run does that.
     pub(crate) no_commit: bool,
     /// The flag that gives the branch another name, if it is not `--run-id`.
-    pub(crate) rename_flag: Option<&'static str>,
+    pub(crate) branch_flag: Option<&'static str>,
 }
 
 /// Returns how the worktrees of a new run are made.
 pub(crate) fn options(
     workspace: &Workspace,
     run: &RunId,
-    wanted: WorktreeRequest,
+    wanted: WorktreeRequirements,
 ) -> Result<WorktreeOptions, Failure> {
     let cannot = |error: git::GitError| {
         Failure::usage("cannot make worktrees: they need a git repository with a commit")
@@ -48,7 +48,7 @@ pub(crate) fn options(
     let (base, start) = git::head(&workspace.repo).map_err(cannot)?;
     let settings = &workspace.config.worktree;
     let dir = dir(workspace)?;
-    let WorktreeRequest { no_merge, integration, continue_branch, no_commit, rename_flag } = wanted;
+    let WorktreeRequirements { no_merge, integration, continue_branch, no_commit, branch_flag } = wanted;
     let options = WorktreeOptions {
         dir: dir.join(run.as_str()),
         base,
@@ -61,12 +61,8 @@ pub(crate) fn options(
         checkout: None,
         keep: false,
     };
-    let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
-    let branch = trees.integration_branch();
-    if !continue_branch && git::has_branch(&workspace.repo, &branch).map_err(cannot)? {
-        return Err(Failure::new(Exit::Refused, format!("branch `{branch}` exists already"))
-            .hint(format_args!("choose another name with `{}`", rename_flag.unwrap_or("--run-id")))
-            .hint(format_args!("run `git branch -m {branch} NEW-NAME` to keep it under another name")));
+    if !continue_branch {
+        refuse_leftovers(workspace, run, &options, branch_flag)?;
     }
     if git::is_dirty(&workspace.repo).map_err(cannot)? {
         output::note(
@@ -74,6 +70,36 @@ pub(crate) fn options(
         );
     }
     Ok(options)
+}
+
+/// Fails if a branch or worktree that the new run would create exists already, left by a removed run. The new run would
+/// take its content for its own work.
+pub(crate) fn refuse_leftovers(
+    workspace: &Workspace,
+    run: &RunId,
+    options: &WorktreeOptions,
+    branch_flag: Option<&str>,
+) -> Result<(), Failure> {
+    let run_worktrees = RunWorktrees::new(run.clone(), workspace.repo.clone(), options.clone());
+    let branches =
+        run_worktrees.existing_branches().map_err(|error| Failure::from_error(Exit::Store, &error))?;
+    let refused = |what: String| {
+        let rename = format!("choose another name with `{}`", branch_flag.unwrap_or("--run-id"));
+        Failure::new(Exit::Refused, what).hint(rename)
+    };
+    if let Some(branch) = branches.first() {
+        return Err(refused(format!("branch `{branch}` exists already")).hint(format_args!(
+            "run `git branch -m {} NEW-NAME` to keep it under another name",
+            output::shell_word(branch.as_ref())
+        )));
+    }
+    if let Some(tree) = run_worktrees.existing().first() {
+        return Err(refused(format!("the worktree `{}` exists already", tree.display())).hint(format_args!(
+            "run `git worktree remove -f -f {}` to delete it with its changes",
+            output::shell_word(tree)
+        )));
+    }
+    Ok(())
 }
 
 /// The right of a run to commit on its integration branch. While it is held, no other run can lease a branch. It is
@@ -87,9 +113,8 @@ pub(crate) struct Lease {
 /// Makes sure that only this run commits on its integration branch: no other run that works on it is unfinished.
 /// Reopening a run is also refused if a later run has used the branch, because it would undo that run's commits.
 pub(crate) async fn lease(
-    workspace: &Workspace,
     store: &AnyStore,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     options: &RunOptions,
 ) -> Result<Lease, Failure> {
     let Some(branch) = integration(options) else { return Ok(Lease { _lock: None }) };
@@ -97,18 +122,17 @@ pub(crate) async fn lease(
     let rows = store.runs().await?;
     let run = &options.location.run;
     let opened_at = rows.iter().find(|row| row.run == *run).map(|row| row.created);
-    for row in rows.iter().filter(|row| row.protocol == kind.info().name && row.run != *run) {
+    for row in rows.iter().filter(|row| row.run != *run) {
+        // Only a newer version of callboard writes a summary that cannot be decoded, and this one cannot read such a run.
         let Some(summary) = Summary::decode(&row.summary) else { continue };
         let is_finished = matches!(summary.status, RunStatus::Finished(_));
         let is_later = opened_at.is_some_and(|opened_at| row.created > opened_at);
         if is_finished && !is_later {
             continue;
         }
-        let Some(other) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await? else {
-            continue;
-        };
-        let other_repo = Path::new(&other.spec.options.location.repo_dir);
-        if integration(&other.spec.options) == Some(branch) && engine::uses_local_dir_of(store, other_repo)? {
+        let Some(other) = runner::read_spec(store.as_ref(), &row.run).await? else { continue };
+        let other_repo = Path::new(&other.options.location.repo_dir);
+        if integration(&other.options) == Some(branch) && engine::uses_local_dir_of(store, other_repo)? {
             return Err(leased(kind, &row.run, branch, is_finished));
         }
     }
@@ -134,7 +158,7 @@ fn integration(options: &RunOptions) -> Option<&str> {
     options.worktrees.as_ref()?.integration.as_deref()
 }
 
-fn leased(kind: &dyn Kind, other: &RunId, branch: &str, is_finished: bool) -> Failure {
+fn leased(kind: &dyn ProtocolKind, other: &RunId, branch: &str, is_finished: bool) -> Failure {
     if is_finished {
         let what = format!("run `{other}` has worked on branch `{branch}` since");
         let failure = Failure::new(Exit::Refused, what);
@@ -155,8 +179,8 @@ fn leased(kind: &dyn Kind, other: &RunId, branch: &str, is_finished: bool) -> Fa
 
 /// Returns the path of the run's own worktree.
 pub(crate) fn path(workspace: &Workspace, run: &RunId, options: &WorktreeOptions) -> Result<String, Failure> {
-    let trees = RunTrees::new(run.clone(), workspace.repo.clone(), options.clone());
-    engine::profiles::utf8(&trees.path(None))
+    let run_worktrees = RunWorktrees::new(run.clone(), workspace.repo.clone(), options.clone());
+    engine::profiles::utf8(&run_worktrees.path(None))
 }
 
 /// Returns the directory of the worktrees of all runs.
@@ -183,30 +207,40 @@ pub(crate) fn default_dir(workspace: &Workspace) -> Result<PathBuf, Failure> {
 
 /// Removes the worktrees of a run that has succeeded, and says how to merge it if the base branch does not have it.
 pub(crate) fn clean_up(options: &RunOptions) {
-    let Some(trees) = options.trees() else { return };
+    let Some(run_worktrees) = options.run_worktrees() else { return };
     let keeps = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.keep);
-    let remove = || -> Result<(), TreeError> {
+    let remove = || -> Result<(), WorktreeError> {
         if keeps {
-            output::note(format_args!("kept `{}` (`--git-worktree-keep`)", trees.path(None).display()));
+            output::note(format_args!(
+                "kept `{}` (`--git-worktree-keep`)",
+                run_worktrees.path(None).display()
+            ));
         }
-        let kept = if keeps { Vec::new() } else { trees.remove()? };
+        let kept = if keeps { Vec::new() } else { run_worktrees.remove()? };
         for path in kept {
             output::note(format_args!(
                 "kept `{}`: it has changes that branch `{}` does not have",
                 path.display(),
-                trees.integration_branch()
+                run_worktrees.integration_branch()
             ));
         }
         // A run that commits in a step of its own also prints where its work is.
-        let is_published = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
-        let is_in_base = trees.is_in_base()?;
+        let has_commit_step = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
+        let is_in_base = run_worktrees.is_in_base()?;
         if options.is_rehearsal() && !is_in_base {
-            let branch = trees.integration_branch();
+            let branch = run_worktrees.integration_branch();
+            let worktree = run_worktrees.path(None);
+            // Git deletes no branch that is checked out.
+            let remove_worktree = match worktree.exists() {
+                true => format!("git worktree remove -f -f {} && ", output::shell_word(&worktree)),
+                false => String::new(),
+            };
             output::note(format_args!(
-                "the rehearsal's commits are on branch `{branch}`: `git branch -D {branch}` removes them"
+                "the rehearsal's commits are on branch `{branch}`: `{remove_worktree}git branch -D {}` removes them",
+                output::shell_word(branch.as_ref())
             ));
-        } else if !options.is_rehearsal() && !is_published && !is_in_base {
-            output::note(format_args!("run `{}` to merge the result", trees.merge_command()));
+        } else if !options.is_rehearsal() && !has_commit_step && !is_in_base {
+            output::note(format_args!("run `{}` to merge the result", run_worktrees.merge_command()));
         }
         Ok(())
     };

@@ -41,10 +41,9 @@ impl ManualClock {
 
 /// Returns whether the entry ends an attempt that will be retried.
 fn ends_with_retry(entry: &Entry) -> bool {
-    entry
-        .changes
-        .iter()
-        .any(|change| matches!(change, Change::Ended { exit: AttemptConsequence::WillRetry { .. }, .. }))
+    entry.changes.iter().any(|change| {
+        matches!(change, Change::Ended { consequence: AttemptConsequence::WillRetry { .. }, .. })
+    })
 }
 
 /// Counts the back-offs that elapsed.
@@ -121,18 +120,18 @@ async fn an_overdue_back_off_elapses_at_once() {
 #[test]
 fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     let test_env = test_env();
-    let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.shared_dir());
+    let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.agent_dir());
     test_env.workflow(&["a", "b: a"]);
     // Each attempt sets the clock just before it fails, so that the back-off is pending.
     test_env.script_agent(&[
-        r#"a 1 do echo -86400 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
-        r#"a 2 do echo 31536000 >"$shared/offset"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
-        r#"b * do echo 0 >"$shared/offset"; hand_in COMPLETED "did b""#,
+        r#"a 1 do echo -86400 >"$shared/offset"; log_event end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"a 2 do echo 31536000 >"$shared/offset"; log_event end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"b * do echo 0 >"$shared/offset"; write_report COMPLETED "did b""#,
     ]);
     let session = test_env
         .run(&["--max-attempts", "3"])
         .env("LD_PRELOAD", &library)
-        .env("CLOCK_OFFSET", test_env.shared_dir().join("offset"))
+        .env("CLOCK_OFFSET", test_env.agent_dir().join("offset"))
         .env("CALLBOARD_BACKOFF", "200ms")
         .run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -143,10 +142,26 @@ fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     assert!(times.is_sorted(), "{times:?}");
     let length = times[times.len() - 1].since(times[0]);
     assert!(length > Duration::from_secs(360 * 24 * 3600), "the engine saw the clock jump: {times:?}");
+}
+
+#[tokio::test]
+async fn the_length_of_an_attempt_does_not_depend_on_the_wall_clock() {
+    let test_env = test_env();
+    let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.agent_dir());
+    test_env.script_agent(&[r#"a * do echo 31536000 >"$shared/offset"; write_report COMPLETED "did a""#]);
+    let mut run = InProcessRun::open(&test_env, Clock::system()).await;
+    // The engine clears the environment of the shim, so `env` sets the variables.
+    let shim = &mut run.engine_config.shim;
+    let program = std::mem::replace(&mut shim.program, "env".into());
+    let offset = test_env.agent_dir().join("offset");
+    let variables = [("LD_PRELOAD", &library), ("CLOCK_OFFSET", &offset)];
+    let variables = variables.map(|(name, path)| format!("{name}={}", path.display()).into());
+    shim.args.splice(0..0, variables.into_iter().chain([program.into()]));
+    assert_eq!(run.drive(|_| ()).await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
     let exit = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
-    assert!(
-        exit["duration_ms"].as_u64().unwrap() < 3_600_000,
-        "lengths are measured by another clock: {exit}"
-    );
+    let time = |name: &str| exit[name].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let length = time("ended_at").since(time("started_at"));
+    assert!(length > Duration::from_secs(360 * 24 * 3600), "the shim saw the clock jump: {exit}");
+    assert!(exit["duration_ms"].as_u64().unwrap() < 3_600_000, "it is measured by another clock: {exit}");
 }

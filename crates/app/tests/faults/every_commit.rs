@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use protocol::entry::Entry;
 use protocol::run::Refusal;
 use protocol::team::{Definition, Limits, ModeChoice, Team};
-use protocol::{KINDS, KindOf, Outcome, Revision, RunId, Timestamp};
+use protocol::{Outcome, PROTOCOLS, Revision, RunId, Timestamp, protocol_kind};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, History, RunAtRevision};
 use serde_json::Value;
 use store::{LockPurpose, Store};
@@ -25,7 +25,7 @@ use crate::faults::test_env;
 /// What the agents do, by attempt. `pm` is the project manager; its verdict `BAZINGA` says that the work is complete.
 /// Each agent appends the number of messages in its prompt to the file `received`.
 const AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\"$2"; write_report COMPLETED "$1"; }
 echo "$CALLBOARD_ATTEMPT received $(grep -c '"id": "msg_' "$PROMPT_PATH")" >>"$shared/received"
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "simple", "mode_reasoning": "it is small",
@@ -49,7 +49,7 @@ struct Kills {
 impl Kills {
     /// Returns whether to kill the engine: before a commit the first time, after the same commit the second time.
     fn choose_kill(&mut self, entry: &Entry) -> Option<CommitFault> {
-        let changes = transition(entry)?;
+        let changes = changes_text(entry)?;
         if self.before.insert(changes.clone()) {
             Some(CommitFault::KilledBefore)
         } else {
@@ -59,7 +59,7 @@ impl Kills {
 }
 
 /// Returns the changes of an entry as text; `None` if it has none, as the entry of an engine that resumes the run.
-fn transition(entry: &Entry) -> Option<String> {
+fn changes_text(entry: &Entry) -> Option<String> {
     (!entry.changes.is_empty()).then(|| format!("{:?}", entry.changes))
 }
 
@@ -74,7 +74,7 @@ struct TeamRun {
 /// What a run whose engines were killed must have in common with an undisturbed one.
 #[derive(Debug, PartialEq)]
 struct FinishedRun {
-    transitions: Vec<String>,
+    commits: Vec<String>,
     files: Vec<(String, Value)>,
     received: Vec<String>,
     not_merged: Option<String>,
@@ -84,19 +84,19 @@ impl TeamRun {
     fn open(kills: Option<Arc<Mutex<Kills>>>) -> Self {
         let test_env = test_env();
         test_env.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
-        fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
+        fs::write(test_env.agent_dir().join("team.sh"), AGENTS).unwrap();
         test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
         // An untracked file that forbids the fast-forward of the user's branch.
         test_env.write("a.txt", "mine\n");
-        // `spawned`: a held shim announces itself. `late`: each line releases one. `alive`: open while one lives.
-        for pipe in ["spawned", "late", "alive"] {
+        // `spawned`: a held shim announces itself. `release`: each line releases one. `alive`: open while one lives.
+        for pipe in ["spawned", "release", "alive"] {
             test_env.barrier(pipe);
         }
         // The first shim of each attempt waits until its engine is gone, and until another shim has the claim.
-        let (shared, program) = (test_env.shared_dir(), test_env.program().display().to_string());
+        let (shared, program) = (test_env.agent_dir(), test_env.program().display().to_string());
         let shim = format!(
             "#!/bin/sh\nif (set -C; : >\"$2/held\") 2>/dev/null; then\nexec 9>'{shared}/alive'\necho >'{shared}/spawned'\n\
-             read -r _ <'{shared}/late'\nfi\nexec '{program}' \"$@\"\n",
+             read -r _ <'{shared}/release'\nfi\nexec '{program}' \"$@\"\n",
             shared = shared.display()
         );
         test_env.write_program("../shared/shim.sh", &shim);
@@ -115,10 +115,10 @@ impl TeamRun {
             prompts: Default::default(),
         };
         let profile = harness::wrapper(&self.test_env.agent_path());
-        let mut spec = harness::spec(&definition, &self.run, self.test_env.repo(), Some(profile));
+        let mut spec = harness::run_spec(&definition, &self.run, self.test_env.repo(), Some(profile));
         let worktrees = harness::worktrees(&self.test_env, &self.run);
         spec.options.worktrees = Some(supervisor::git::WorktreeOptions { no_merge: false, ..worktrees });
-        let kind = KindOf::<Team>::STATIC;
+        let kind = protocol_kind::<Team>();
         runner::open(&store, &Clock::system(), kind, harness::test_author(), spec).await.unwrap();
     }
 
@@ -139,7 +139,7 @@ impl TeamRun {
         };
         let kills = self.kills.clone();
         if kills.is_some() {
-            let program = self.test_env.shared_dir().join("shim.sh");
+            let program = self.test_env.agent_dir().join("shim.sh");
             config.shim = ShimProgram { program, args: vec!["__shim".into()] };
         }
         let store = FaultyStore::with_fault_for_entry(store, move |entry| {
@@ -147,7 +147,7 @@ impl TeamRun {
         });
         let mut spawned = pipe::OpenOptions::new()
             .read_write(true)
-            .open_receiver(self.test_env.shared_dir().join("spawned"))
+            .open_receiver(self.test_env.agent_dir().join("spawned"))
             .unwrap();
         let faulty: Arc<dyn Store> = store.clone();
         let mut observer = ();
@@ -180,24 +180,24 @@ impl TeamRun {
     fn run_to_success(self) -> FinishedRun {
         let open = |name| {
             let mut options = fs::File::options();
-            options.read(true).write(name == "late");
+            options.read(true).write(name == "release");
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
-            options.open(self.test_env.shared_dir().join(name)).unwrap()
+            options.open(self.test_env.agent_dir().join(name)).unwrap()
         };
-        let (mut late, mut alive) = (open("late"), open("alive"));
+        let (mut release, mut alive) = (open("release"), open("alive"));
         let mut held = 0;
         let exit = loop {
             let released = held;
             held = self.held_shims();
             let exit = self.drive();
             // A shim that was held before this engine comes too late: this engine has started another one.
-            late.write_all(&vec![b'\n'; held - released]).unwrap();
+            release.write_all(&vec![b'\n'; held - released]).unwrap();
             if let Some(exit) = exit {
                 break exit;
             }
         };
         assert_eq!(exit, EngineExit::Finished(Outcome::Succeeded));
-        late.write_all(&vec![b'\n'; self.held_shims() - held]).unwrap();
+        release.write_all(&vec![b'\n'; self.held_shims() - held]).unwrap();
         rustix::fs::fcntl_setfl(&alive, rustix::fs::OFlags::empty()).unwrap();
         alive.read_to_end(&mut Vec::new()).unwrap();
         harness::block_on(self.finished_run())
@@ -205,15 +205,15 @@ impl TeamRun {
 
     async fn finished_run(&self) -> FinishedRun {
         let store = harness::open_store(self.test_env.repo(), None).await;
-        let run_at = RunAtRevision::load(store.as_ref(), KINDS, &self.run, None).await.unwrap().unwrap();
+        let run_at = RunAtRevision::load(store.as_ref(), PROTOCOLS, &self.run, None).await.unwrap().unwrap();
         let views = run_at.machine().document().views();
         assert_eq!(TeamSchemas::new().violations(&views), Vec::<String>::new());
         let entries = store.entries(&self.run, Revision(0)).await.unwrap();
-        let received = fs::read_to_string(self.test_env.shared_dir().join("received")).unwrap();
+        let received = fs::read_to_string(self.test_env.agent_dir().join("received")).unwrap();
         FinishedRun {
-            transitions: entries
+            commits: entries
                 .iter()
-                .filter_map(|entry| transition(&Entry::decode(&entry.body).unwrap()))
+                .filter_map(|entry| changes_text(&Entry::decode(&entry.body).unwrap()))
                 .collect(),
             files: views
                 .iter()
@@ -263,7 +263,7 @@ fn embedded_a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturb
     let disturbed = TeamRun::open(Some(kills.clone())).run_to_success();
     assert_eq!(disturbed, undisturbed);
     let kills = kills.lock().unwrap();
-    let commits: BTreeSet<_> = undisturbed.transitions[1..].iter().cloned().collect();
+    let commits: BTreeSet<_> = undisturbed.commits[1..].iter().cloned().collect();
     assert_eq!((&kills.before, &kills.after), (&commits, &commits));
     assert_eq!(kills.during_spawns, 5);
 }

@@ -6,9 +6,9 @@ use testkit::{Disk, Isolation, TestEnv, isolated};
 
 use crate::faults::{status, test_env};
 
-/// An agent that reports, creates the file `reported`, and exits when the pipe `gate` is opened.
+/// An agent that reports, creates the file `reported`, and exits when the pipe `barrier` is opened.
 const REPORTS_AND_WAITS: &str =
-    r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; read -r _ <"$shared/gate""#;
+    r#"a * do write_report COMPLETED "did a"; : >"$shared/reported"; read -r _ <"$shared/barrier""#;
 
 /// Makes a repository whose store has a small disk of its own.
 fn with_small_store() -> (TestEnv, Disk) {
@@ -23,18 +23,18 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
         test_env.script_agent(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.barrier("gate");
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.wait_for_file("reported");
         disk.fill();
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         let database = test_env.store_dir().join("callboard.db");
         let full = format!("error[E015]: the disk that holds `{}` is full", database.display());
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("free space on that disk"), "{}", session.stderr);
-        assert!(test_env.attempt_dir("trial", "a", "1.1").join("exit.json").exists(), "room for it was kept");
+        assert!(test_env.attempt_dir("trial", "a", "1.1").join("exit.json").exists(), "space was reserved");
         // Closing the store freed a little space. Without it, every command fails the same way.
         disk.fill();
         for command in ["pause", "stop", "resume", "show"] {
@@ -55,12 +55,12 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
 fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
-        test_env.script_agent(&["a 1 wait gate"]);
-        let mut gate = test_env.barrier("gate");
+        test_env.script_agent(&["a 1 wait barrier"]);
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         disk.fill();
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         disk.free();
@@ -77,18 +77,18 @@ fn a_report_that_does_not_fit_on_the_disk_costs_an_attempt() {
 
 #[test]
 fn an_agent_whose_log_does_not_fit_continues_and_its_report_counts() {
-    /// An agent whose output does not fit: it creates the file `unheard`, and reports when the pipe `again` is opened.
-    const WRITES_OUTPUT: &str = r#"a * do read -r _ <"$shared/gate"; head -c 100000 /dev/zero 2>/dev/null || : >"$shared/unheard"
-read -r _ <"$shared/again"; hand_in COMPLETED "did a""#;
+    /// An agent whose output does not fit: it creates the file `enospc`, and reports when the pipe `again` is opened.
+    const WRITES_OUTPUT: &str = r#"a * do read -r _ <"$shared/barrier"; head -c 100000 /dev/zero 2>/dev/null || : >"$shared/enospc"
+read -r _ <"$shared/again"; write_report COMPLETED "did a""#;
     isolated(Isolation::Mounts, || {
         let (test_env, disk) = with_small_store();
         test_env.script_agent(&[&WRITES_OUTPUT.replace('\n', "; ")]);
-        let (mut gate, mut again) = (test_env.barrier("gate"), test_env.barrier("again"));
+        let (mut barrier, mut again) = (test_env.barrier("barrier"), test_env.barrier("again"));
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         disk.fill();
-        gate.open();
-        test_env.wait_for_file("unheard");
+        barrier.open();
+        test_env.wait_for_file("enospc");
         disk.free();
         again.open();
         let session = running.wait();
@@ -105,11 +105,11 @@ fn an_attempt_that_cannot_start_for_lack_of_space_costs_no_attempt() {
         // There is space for the commit that starts `b`, not for its prompt.
         test_env.write("task.md", &"Do what the step says. ".repeat(40_000));
         test_env.script_agent(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.barrier("gate");
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.wait_for_file("reported");
         disk.fill_but(400 * 1024);
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains("cannot attach to `b#1.1`"), "{}", session.stderr);
@@ -156,11 +156,11 @@ fn a_disk_without_inodes_is_full_too() {
         let disk = Disk::mount(test_env.store_dir(), "size=4m,nr_inodes=200");
         test_env.workflow(&["a", "b: a"]);
         test_env.script_agent(&[REPORTS_AND_WAITS]);
-        let mut gate = test_env.barrier("gate");
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.wait_for_file("reported");
         disk.use_all_inodes();
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
@@ -178,14 +178,14 @@ fn views_on_a_full_disk_stay_whole_and_are_updated_when_there_is_space() {
         let test_env = test_env();
         let disk = Disk::mount(test_env.repo().join(".agents"), "size=1m");
         test_env.workflow(&["a", "b: a", "c: b"]);
-        test_env.script_agent(&["a * wait gate", "c * wait gate"]);
-        let mut gate = test_env.barrier("gate");
+        test_env.script_agent(&["a * wait barrier", "c * wait barrier"]);
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         disk.fill();
         let before = fs::read(test_env.view_path("trial")).unwrap();
         let view = test_env.view_path("trial");
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"], "the run goes on");
@@ -211,12 +211,12 @@ fn a_run_whose_views_had_no_space_for_a_while_succeeds_with_all_of_them() {
         let test_env = test_env();
         let disk = Disk::mount(test_env.repo().join(".agents"), "size=1m");
         test_env.workflow(&["a", "b: a"]);
-        test_env.script_agent(&["a * wait gate", "b * wait second"]);
-        let (mut gate, mut second) = (test_env.barrier("gate"), test_env.barrier("second"));
+        test_env.script_agent(&["a * wait barrier", "b * wait second"]);
+        let (mut barrier, mut second) = (test_env.barrier("barrier"), test_env.barrier("second"));
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         disk.fill();
-        gate.open();
+        barrier.open();
         running.wait_for_stderr("! cannot write");
         test_env.agent_log().wait_for_start("b#1.1");
         disk.free();
@@ -255,27 +255,27 @@ fn an_edited_view_is_not_discarded_if_the_quarantine_is_full() {
         let views = Disk::mount(test_env.repo().join(".agents"), "size=1m");
         let quarantine = Disk::mount(test_env.store_dir().join("quarantine"), "size=64k");
         test_env.workflow(&["a", "b: a"]);
-        test_env.script_agent(&["a * wait gate"]);
-        let mut gate = test_env.barrier("gate");
+        test_env.script_agent(&["a * wait barrier"]);
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "RUNNING");
         quarantine.fill();
         let mine = "mine now\n".repeat(1000);
         fs::write(test_env.view_path("trial"), &mine).unwrap();
-        gate.open();
+        barrier.open();
         let session = running.wait();
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains("No space left on device"), "{}", session.stderr);
         assert_eq!(
             fs::read_to_string(test_env.view_path("trial")).unwrap(),
             mine,
-            "they stay where they are"
+            "the edited view stays where it is"
         );
         let quarantined = || -> Vec<_> {
             let files = fs::read_dir(test_env.store_dir().join("quarantine/trial")).unwrap();
             files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap()).collect()
         };
-        assert_eq!(quarantined(), [""; 0], "no half file pretends to be them");
+        assert_eq!(quarantined(), [""; 0], "the quarantine has no incomplete file");
         quarantine.free();
         assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 3);
         assert_eq!(quarantined(), [mine]);

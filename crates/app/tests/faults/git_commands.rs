@@ -9,12 +9,12 @@ fn run_continues_after(command: impl FnOnce(&TestEnv)) {
     let test_env = test_env();
     test_env.git(&["branch", "other"]);
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     command(&test_env);
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains('!'), "no view was edited: {}", session.stderr);
@@ -66,6 +66,6 @@ fn another_branch_is_checked_out_under_a_run() {
 fn all_views_are_removed_under_a_run() {
     // Moved in one step: the engine may be writing there.
     run_continues_after(|test_env| {
-        std::fs::rename(test_env.repo().join(".agents"), test_env.shared_dir().join("removed")).unwrap();
+        std::fs::rename(test_env.repo().join(".agents"), test_env.agent_dir().join("removed")).unwrap();
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::entry::Entry;
 use protocol::steps::{Definition, Steps};
-use protocol::{KindOf, Revision, RunId};
+use protocol::{Revision, RunId, protocol_kind};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Notice, Observer};
 use store::{AnyStore, LockPurpose};
 use testkit::{TestEnv, harness};
@@ -32,11 +32,11 @@ impl InProcessRun {
         let engine_config =
             EngineConfig { clock, backoff, ..harness::engine_config(&store, test_env.program()) };
         let profile = harness::wrapper(&test_env.agent_path());
-        let spec = harness::spec(definition, &run, test_env.repo(), Some(profile));
+        let spec = harness::run_spec(definition, &run, test_env.repo(), Some(profile));
         runner::open(
             &store,
             &engine_config.clock,
-            KindOf::<Steps>::STATIC,
+            protocol_kind::<Steps>(),
             engine_config.author.clone(),
             spec,
         )
@@ -59,7 +59,7 @@ impl InProcessRun {
         let (_keep, interrupts) = mpsc::unbounded_channel();
         tokio::time::timeout(testkit::DEADLINE, engine.drive(EngineRequest::to_resume(None), interrupts))
             .await
-            .expect("the run comes to rest")
+            .expect("the engine exits")
     }
 
     pub(crate) async fn journal(&self) -> Vec<Entry> {

@@ -51,7 +51,7 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
     test_env.script_agent(&["a * hang"]);
     let running = run("newest").start();
-    testkit::wait_until(&test_env.shared_dir(), "the second begin", || {
+    testkit::wait_until(&test_env.agent_dir(), "the second begin", || {
         (test_env.agent_log().started().len() == 2).then_some(())
     });
     running.kill();

@@ -45,8 +45,8 @@ fn embedded_a_store_on_fuse_is_refused_with_the_setting_to_use() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
         test_env.workflow(&["a"]);
-        let program = compile_c("fuse.c", &["-O1"], &test_env.shared_dir());
-        let mounted = FuseMount::new(&test_env.shared_dir().join("mounted"), &program);
+        let program = compile_c("fuse.c", &["-O1"], &test_env.agent_dir());
+        let mounted = FuseMount::new(&test_env.agent_dir().join("mounted"), &program);
         for store in [mounted.mount_point.clone(), format!("{}/deeper/store", mounted.mount_point)] {
             for command in [
                 test_env.run(&["--store", &store]),

@@ -10,7 +10,7 @@ use crate::faults::killed_run;
 
 /// Makes a killed run, and waits until new processes have a later start time than its shim, in clock ticks. Process ids
 /// wrap around so slowly that this holds for each one that is reused.
-fn killed_run_in_an_earlier_tick() -> TestEnv {
+fn run_killed_in_an_earlier_tick() -> TestEnv {
     let test_env = killed_run();
     let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
     let claim: Value = serde_json::from_slice(&claim).unwrap();
@@ -37,7 +37,7 @@ fn expect_repeated_and_not_counted(test_env: &TestEnv) {
 
 #[test]
 fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
-    let test_env = killed_run_in_an_earlier_tick();
+    let test_env = run_killed_in_an_earlier_tick();
     let unrelated = UnrelatedProcess::start();
     set_claim_pid(&test_env.attempt_dir("trial", "a", "1.1"), unrelated.pid());
     expect_repeated_and_not_counted(&test_env);
@@ -46,7 +46,7 @@ fn a_process_with_a_dead_shims_pid_is_neither_awaited_nor_signalled() {
 
 #[test]
 fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
-    let test_env = killed_run_in_an_earlier_tick();
+    let test_env = run_killed_in_an_earlier_tick();
     let unrelated = UnrelatedProcess::start();
     set_claim_pid(&test_env.attempt_dir("trial", "a", "1.1"), unrelated.pid());
     let stopped = test_env.callboard(&["stop", "trial"]).run();
@@ -57,7 +57,7 @@ fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
 #[test]
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
     isolated(Isolation::Processes, || {
-        let test_env = killed_run_in_an_earlier_tick();
+        let test_env = run_killed_in_an_earlier_tick();
         let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
         let claim: Value = serde_json::from_slice(&claim).unwrap();
         let shim = i32::try_from(claim["pid"].as_i64().unwrap()).unwrap();

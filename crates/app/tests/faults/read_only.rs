@@ -56,17 +56,17 @@ fn embedded_a_killed_engines_store_can_be_inspected_on_a_read_only_mount() {
     isolated(Isolation::Mounts, || {
         let test_env = test_env();
         test_env.workflow(&["a", "b: a"]);
-        test_env.script_agent(&["a * wait gate"]);
-        let mut gate = test_env.barrier("gate");
+        test_env.script_agent(&["a * wait barrier"]);
+        let mut barrier = test_env.barrier("barrier");
         let running = test_env.run(&[]).start();
         test_env.agent_log().wait_for_start("a#1.1");
         running.kill();
         running.wait();
         assert!(
             fs::metadata(test_env.store_dir().join("callboard.db-wal")).unwrap().len() > 0,
-            "else it is the easy case"
+            "the killed engine left a write-ahead log"
         );
-        gate.open();
+        barrier.open();
         let attempt = test_env.attempt_dir("trial", "a", "1.1");
         testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
         let disk = Disk::bind_mount(test_env.store_dir());

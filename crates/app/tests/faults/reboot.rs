@@ -12,13 +12,13 @@ use crate::faults::{killed_run, test_env};
 fn agent_exited_without_engine() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait-and-fail gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait-and-fail barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
     running.wait();
-    gate.open();
+    barrier.open();
     let attempt = test_env.attempt_dir("trial", "a", "1.1");
     testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
     test_env.script_agent(&[]);
@@ -118,7 +118,7 @@ fn a_torn_exit_record_is_ignored() {
 fn a_torn_report_costs_no_attempt() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&[r#"a * do hand_in COMPLETED "did a"; : >"$shared/reported"; hang"#]);
+    test_env.script_agent(&[r#"a * do write_report COMPLETED "did a"; : >"$shared/reported"; hang"#]);
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     test_env.wait_for_file("reported");

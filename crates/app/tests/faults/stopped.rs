@@ -16,7 +16,7 @@ impl StoppedLockHolder {
         let mut holder = Command::new("flock");
         holder.arg("--no-fork").arg(writer_lock).args(["sh", "-c", "echo held; kill -STOP $$"]);
         let child = Self(holder.stdout(Stdio::piped()).spawn().unwrap());
-        testkit::wait_until_stopped(child.pid());
+        testkit::wait_until_suspended(child.pid());
         child
     }
 
@@ -36,8 +36,8 @@ impl Drop for StoppedLockHolder {
 fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ever() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     let holder = StoppedLockHolder::new(&test_env);
@@ -48,7 +48,7 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
     assert!(refused.stderr.contains(&format!("kill -CONT {}", holder.pid())), "{}", refused.stderr);
     assert_eq!(test_env.callboard(&["show", "trial"]).run().code, 0, "inspecting does not wait");
     // The engine cannot commit either. It reports the same, and its agent's work is not lost.
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains(&expected), "{}", session.stderr);
@@ -60,15 +60,38 @@ fn embedded_a_stopped_process_with_the_writer_lock_does_not_block_writers_for_ev
 }
 
 #[test]
+fn resume_all_completes_the_stop_of_a_run_whose_engine_died() {
+    let test_env = test_env();
+    test_env.workflow(&["a", "b: a"]);
+    test_env.script_agent(&["a * wait barrier"]);
+    let _barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
+    running.signal(Signal::STOP);
+    testkit::wait_until_suspended(running.pid());
+    let stopped = test_env.callboard(&["stop", "trial"]).run();
+    assert_eq!(stopped.code, 5, "the engine does not act on it: {}", stopped.transcript());
+    running.kill();
+    running.wait();
+    let resumed = test_env.callboard(&["resume", "--all"]).run();
+    assert_eq!((resumed.code, resumed.stdout.as_str()), (0, ""), "{}", resumed.transcript());
+    assert!(resumed.stderr.contains("run `trial` was being stopped"), "{}", resumed.stderr);
+    assert!(agent.has_ended());
+    let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
+    assert_eq!(shown["status"], "stopped");
+    test_env.expect_no_orphans();
+}
+
+#[test]
 fn a_stopped_engine_is_named_and_not_waited_for() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
-    testkit::wait_until_stopped(running.pid());
+    testkit::wait_until_suspended(running.pid());
     let pid = running.pid();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
@@ -89,7 +112,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     assert_eq!(session.code, 130, "{}", session.transcript());
     assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
     test_env.expect_no_orphans();
-    gate.open();
+    barrier.open();
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
@@ -98,17 +121,17 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
 fn the_view_of_an_engine_that_was_stopped_and_killed_is_not_taken_for_an_external_write() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
-    testkit::wait_until_stopped(running.pid());
+    testkit::wait_until_suspended(running.pid());
     let paused = test_env.callboard(&["pause", "trial"]).run();
     assert_eq!(paused.code, 0, "{}", paused.transcript());
     running.kill();
     running.wait();
-    gate.open();
+    barrier.open();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(!resumed.stderr.contains("E017"), "{}", resumed.transcript());

@@ -7,7 +7,7 @@ use crate::hosts::fixture::Fixture;
 
 #[test]
 fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     let abandon = ["resume", "trial", "--abandon-host", "a", "--reason", "its disk died"];
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
@@ -18,7 +18,7 @@ fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
     let expected = "first#1.1 was interrupted: Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert!(session.stderr.contains(expected), "{}", session.stderr);
     let entries = fixture.test_env.journal("trial").len();
-    gate.open();
+    barrier.open();
     agent.wait();
     assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1", "first#1.2"]);
     // The agent has written its report by now; no engine reads it.
@@ -30,9 +30,9 @@ fn an_abandoned_hosts_attempt_is_repeated_and_its_late_report_ignored() {
 #[test]
 fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     let fixture = Fixture::new();
-    let mut gate = fixture.test_env.barrier("gate");
+    let mut barrier = fixture.test_env.barrier("barrier");
     fixture.test_env.workflow(&["first"]);
-    let reports = "read -r _ <\"$shared/gate\"; \"$shared/callboard\" report --status COMPLETED 2>\"$shared/told\"; \
+    let reports = "read -r _ <\"$shared/barrier\"; \"$shared/callboard\" report --status COMPLETED 2>\"$shared/told\"; \
                    echo $? >\"$shared/code\"; hang";
     fixture.test_env.script_agent(&[&format!("first 1 do {reports}")]);
     let engine = fixture.run_on("a", &[]).start();
@@ -42,9 +42,9 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     fixture.test_env.script_agent(&[]);
     assert_eq!(fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run().code, 0);
-    gate.open();
-    testkit::wait_until(&fixture.test_env.shared_dir(), "the agent's answer", || {
-        let code = std::fs::read_to_string(fixture.test_env.shared_dir().join("code")).ok()?;
+    barrier.open();
+    testkit::wait_until(&fixture.test_env.agent_dir(), "the agent's answer", || {
+        let code = std::fs::read_to_string(fixture.test_env.agent_dir().join("code")).ok()?;
         code.ends_with('\n').then(|| assert_eq!(code.trim(), "3"))
     });
     let refusal = fixture.test_env.wait_for_lines("told");
@@ -58,18 +58,18 @@ fn an_agent_on_an_abandoned_host_is_refused_when_it_reports() {
 #[test]
 fn a_host_with_a_live_engine_cannot_be_abandoned() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.start_waiting_run();
+    let (engine, _agent, mut barrier) = fixture.start_waiting_run();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "a"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     let expected = format!("already has an engine: process {} on `a`", engine.pid());
     assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_host_without_attempts_cannot_be_abandoned() {
-    let (fixture, agent, _gate) = Fixture::with_killed_engine();
+    let (fixture, agent, _barrier) = Fixture::with_killed_engine();
     let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
     // Until the lease expires, an engine may be alive.
     let refused = match refused.code {
@@ -90,12 +90,12 @@ fn a_host_without_attempts_cannot_be_abandoned() {
     agent.wait();
 }
 
-/// On NATS the document of a cycle is an entry of a key-value bucket, which the other host has to continue as well.
+/// On NATS the document of a peer cycle is an entry of a key-value bucket. The other host has to continue it, too.
 #[test]
-fn a_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
+fn a_peer_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {
     let fixture = Fixture::new();
-    let _gate = fixture.test_env.barrier("gate");
-    fixture.test_env.script_agent(&["execute * wait gate"]);
+    let _barrier = fixture.test_env.barrier("barrier");
+    fixture.test_env.script_agent(&["execute * wait barrier"]);
     let peer = fixture.test_env.with_agent(&["peer", "create-spec", "--spec", "x"]);
     let engine = peer.env("CALLBOARD_HOST", "a").start();
     let agent =

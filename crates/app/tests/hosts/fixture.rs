@@ -40,15 +40,15 @@ impl Fixture {
         self.test_env.run(flags).env("CALLBOARD_HOST", host)
     }
 
-    /// Starts a run of one step on host `a`; its agent waits until the pipe `gate` is opened.
+    /// Starts a run of one step on host `a`; its agent waits until the pipe `barrier` is opened.
     pub(crate) fn start_waiting_run(&self) -> (Running<'_>, ProcessHandle, AgentBarrier) {
-        let gate = self.test_env.barrier("gate");
+        let barrier = self.test_env.barrier("barrier");
         self.test_env.workflow(&["first"]);
-        self.test_env.script_agent(&["first 1 wait gate"]);
+        self.test_env.script_agent(&["first 1 wait barrier"]);
         let engine = self.run_on("a", &[]).start();
         let agent =
             ProcessHandle::of(self.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
-        (engine, agent, gate)
+        (engine, agent, barrier)
     }
 
     /// Starts a run of one step on host `a` and interrupts its engine.
@@ -63,22 +63,22 @@ impl Fixture {
     }
 
     /// Starts a run of two steps on host `a` and kills its engine during the first. The agent keeps running and waits
-    /// until the pipe `gate` is opened.
+    /// until the pipe `barrier` is opened.
     pub(crate) fn with_killed_engine() -> (Self, ProcessHandle, AgentBarrier) {
         Self::with_killed_engine_and_lease(SHORT_LEASE)
     }
 
     pub(crate) fn with_killed_engine_and_lease(lease: Duration) -> (Self, ProcessHandle, AgentBarrier) {
         let fixture = Self::with_lease(lease);
-        let gate = fixture.test_env.barrier("gate");
+        let barrier = fixture.test_env.barrier("barrier");
         fixture.test_env.workflow(&["first", "second"]);
-        fixture.test_env.script_agent(&["first 1 wait gate"]);
+        fixture.test_env.script_agent(&["first 1 wait barrier"]);
         let engine = fixture.run_on("a", &["--jobs", "1"]).start();
         let agent =
             ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
         engine.kill();
         engine.wait();
-        (fixture, agent, gate)
+        (fixture, agent, barrier)
     }
 
     /// Returns the run as `show --json` prints it on a host.

@@ -9,7 +9,7 @@ use crate::hosts::fixture::Fixture;
 
 #[test]
 fn show_ls_and_doctor_say_where_an_attempt_is() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let first = |host| fixture.show_json_on(host)["steps"]["first"].clone();
     assert_eq!((first("b")["status"].as_str(), first("b")["host"].as_str()), (Some("running"), Some("a")));
@@ -23,21 +23,21 @@ fn show_ls_and_doctor_say_where_an_attempt_is() {
     assert_eq!(listed[0]["hosts"], serde_json::json!(["a"]));
     let doctor = fixture.on("b", &["doctor"]).run();
     assert!(doctor.stdout.contains(advice), "{}", doctor.transcript());
-    gate.open();
+    barrier.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
 
 #[test]
 fn events_say_where_an_attempt_is() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
-    let events = fixture.on("b", &["resume", "trial", "--json"]).run().events();
+    let events = fixture.on("b", &["resume", "trial", "--json"]).run().json_lines();
     let event = |name| events.iter().find(|event| event["event"] == name).unwrap();
     assert_eq!((&event("remote")["attempt"], &event("remote")["host"]), (&"first#1.1".into(), &"a".into()));
     assert_eq!(event("result")["outcome"], "remote");
     assert_eq!(event("result")["remote"], serde_json::json!({ "a": ["first#1.1"] }));
-    gate.open();
+    barrier.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
@@ -87,7 +87,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
         assert!(full.stdout.contains(expected), "{expected}: {}", full.stdout);
     }
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
-    let attempts: Vec<_> = full.events().iter().map(|line| line["attempt"].clone()).collect();
+    let attempts: Vec<_> = full.json_lines().iter().map(|line| line["attempt"].clone()).collect();
     let attempt_named = |attempt| attempts.iter().find(|found| found["id"] == attempt).unwrap();
     let (first, second) = (attempt_named("first#1.1"), attempt_named("second#1.1"));
     assert_eq!((&first["host"], &first["prompt"]), (&"a".into(), &Value::Null), "{first:#}");
@@ -100,7 +100,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 
 #[test]
 fn log_names_the_host_that_has_a_running_attempts_output() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     let directory = fixture.test_env.attempt_dir("trial", "first", "1.1");
     let moved = directory.with_file_name("apart");
     fs::rename(&directory, &moved).unwrap();
@@ -108,9 +108,9 @@ fn log_names_the_host_that_has_a_running_attempts_output() {
     assert!(full.stdout.contains("first#1.1 is still running"), "{}", full.stdout);
     assert!(full.stdout.contains("report of first#1.1: on `a`\n"), "{}", full.stdout);
     let full = fixture.on("b", &["log", "trial", "--full", "--json"]).run();
-    assert_eq!(full.events().last().unwrap()["attempt"]["report"], "remote", "{}", full.stdout);
+    assert_eq!(full.json_lines().last().unwrap()["attempt"]["report"], "remote", "{}", full.stdout);
     fs::rename(&moved, &directory).unwrap();
-    gate.open();
+    barrier.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }

@@ -31,7 +31,7 @@ fn a_host_without_the_repository_can_control_the_run_but_not_drive_it() {
 /// An engine in another repository would not see the attempts of this one, and would start them again.
 #[test]
 fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     let repo = fixture.test_env.repo().to_str().unwrap();
     fixture.test_env.git(&["clone", "--quiet", ".", "../clone"]);
     let clone = fixture.test_env.repo().with_file_name("clone");
@@ -64,12 +64,12 @@ fn of_two_repositories_on_one_host_only_the_runs_own_drives_it() {
     let address = fixture.test_env.backend().address().unwrap();
     let resume = format!("$ callboard resume trial --repo {repo} --store {address}\n");
     assert!(doctor.stdout.contains(&resume), "{}", doctor.transcript());
-    gate.open();
+    barrier.open();
     let session = run_in_clone(&["resume", "trial", "--repo", repo]);
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains("first#1.1"), "{}", session.stderr);
     agent.wait();
-    let agent_log = fs::read_to_string(fixture.test_env.shared_dir().join("agent_log")).unwrap();
+    let agent_log = fs::read_to_string(fixture.test_env.agent_dir().join("agent_log")).unwrap();
     assert_eq!(agent_log.matches("begin first#").count(), 1, "{agent_log}");
 }
 
@@ -90,13 +90,13 @@ fn a_run_with_another_working_directory_needs_that_directory_too() {
 /// Each host has its own view files. The store keeps what each host wrote, so an old view is not taken for an edit.
 #[test]
 fn a_view_written_before_another_host_took_over_is_recognised() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     let view = fixture.test_env.view_path("trial");
     let view_of_a = fs::read(&view).unwrap();
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     assert_ne!(fs::read(&view).unwrap(), view_of_a);
     fs::write(&view, view_of_a).unwrap();
-    gate.open();
+    barrier.open();
     let session = fixture.on("a", &["resume", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!session.stderr.contains("another program changed"), "{}", session.stderr);

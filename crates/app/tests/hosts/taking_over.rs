@@ -7,7 +7,7 @@ use crate::hosts::fixture::{Fixture, LONG_LEASE};
 
 #[test]
 fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine();
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     // The lease expires and the run is taken over: the second step runs here, the first is left alone.
     let session = fixture.on("b", &["resume", "trial", "--jobs", "1"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
@@ -18,7 +18,7 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
     assert!(!agent.has_ended());
     let engine = fixture.on("a", &["resume", "trial"]).start();
     engine.wait_for_stderr("first#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(fixture.test_env.agent_log().started(), ["first#1.1", "second#1.1"], "nothing was done twice");
@@ -28,7 +28,7 @@ fn an_attempt_on_a_dead_host_is_left_alone_and_adopted_when_the_host_returns() {
 #[test]
 fn a_second_host_follows_the_run_and_exits_as_it_does() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.start_waiting_run();
+    let (engine, _agent, mut barrier) = fixture.start_waiting_run();
     let interrupted = fixture.on("b", &["resume", "trial"]).start();
     interrupted.wait_for_stderr(&format!("its engine is process {} on `a`", engine.pid()));
     interrupted.wait_for_stderr("first#1.1 running on `a`");
@@ -36,7 +36,7 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
     assert_eq!(interrupted.wait().code, 130);
     let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_for_stderr("first#1.1 running on `a`");
-    gate.open();
+    barrier.open();
     for session in [following.wait(), engine.wait()] {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
@@ -49,7 +49,7 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
 #[test]
 fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let fixture = Fixture::new();
-    let (engine, agent, mut gate) = fixture.start_waiting_run();
+    let (engine, agent, mut barrier) = fixture.start_waiting_run();
     let following = fixture.on("b", &["resume", "trial"]).start();
     following.wait_for_stderr("first#1.1 running on `a`");
     let expected =
@@ -59,7 +59,7 @@ fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
     let session = following.wait();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains(&expected), "{}", session.transcript());
-    gate.open();
+    barrier.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
@@ -77,12 +77,12 @@ fn a_stopped_run_is_free_for_other_hosts_at_once() {
 /// `pause` takes the engine lock of a run without an engine for its one request, and must release it before it exits.
 #[test]
 fn a_run_is_free_for_other_hosts_after_a_one_shot_request() {
-    let (fixture, agent, mut gate) = Fixture::with_killed_engine_and_lease(LONG_LEASE);
+    let (fixture, agent, mut barrier) = Fixture::with_killed_engine_and_lease(LONG_LEASE);
     // The host of the dead engine does not wait for its lease.
     assert_eq!(fixture.on("a", &["pause", "trial"]).run().code, 0);
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    gate.open();
+    barrier.open();
     assert_eq!(fixture.on("a", &["resume", "trial"]).run().code, 0);
     agent.wait();
 }
@@ -103,7 +103,7 @@ fn a_run_can_be_stopped_from_another_host() {
 
 #[test]
 fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
-    let (fixture, agent, _gate) = Fixture::with_killed_engine();
+    let (fixture, agent, _barrier) = Fixture::with_killed_engine();
     let stopped = fixture.on("b", &["stop", "trial"]).run();
     assert_eq!(stopped.code, 4, "{}", stopped.transcript());
     let expected = "it has attempts on other hosts, which cannot be stopped from here";
@@ -130,18 +130,18 @@ fn an_attempt_on_a_dead_host_cannot_be_stopped_from_another() {
 #[test]
 fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
     let fixture = Fixture::new();
-    let mut gate = fixture.test_env.barrier("gate");
+    let mut barrier = fixture.test_env.barrier("barrier");
     fixture.test_env.workflow(&["first", "second"]);
-    fixture.test_env.script_agent(&["first 1 wait gate"]);
+    fixture.test_env.script_agent(&["first 1 wait barrier"]);
     let suspended = fixture.run_on("a", &["--jobs", "1"]).start();
     let agent = ProcessHandle::of(fixture.test_env.agent_log().wait_for_start("first#1.1")).expect("at work");
     suspended.signal(Signal::STOP);
-    testkit::wait_until_stopped(suspended.pid());
+    testkit::wait_until_suspended(suspended.pid());
     let session = fixture.on("b", &["resume", "trial"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     suspended.signal(Signal::CONT);
     // The next event of the fenced engine is the end of its attempt, about which it must not decide any more.
-    gate.open();
+    barrier.open();
     let session = suspended.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
@@ -155,14 +155,14 @@ fn a_fenced_engine_stops_and_its_attempt_stays_on_its_host() {
 fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
     let fixture = Fixture::new();
     fixture.run_and_interrupt(&[]);
-    let mut gate = fixture.test_env.barrier("gate");
-    fixture.test_env.script_agent(&["first * wait gate"]);
+    let mut barrier = fixture.test_env.barrier("barrier");
+    fixture.test_env.script_agent(&["first * wait barrier"]);
     let processes = ["b", "c"].map(|host| fixture.on(host, &["resume", "trial"]).start());
     fixture.test_env.agent_log().wait_for_start("first#1.2");
     let holder = fixture.show_json_on("a")["engine"]["pid"].clone();
-    let follower = processes.iter().find(|process| holder != process.pid()).expect("two cannot be one");
+    let follower = processes.iter().find(|process| holder != process.pid()).expect("one is the engine");
     follower.wait_for_stderr(&format!("its engine is process {holder} on"));
-    gate.open();
+    barrier.open();
     for session in processes.map(testkit::Running::wait) {
         assert_eq!(session.code, 0, "{}", session.transcript());
     }
@@ -172,11 +172,11 @@ fn of_two_hosts_that_resume_at_once_one_drives_and_the_other_follows() {
 #[test]
 fn a_detached_resume_does_not_follow() {
     let fixture = Fixture::new();
-    let (engine, _agent, mut gate) = fixture.start_waiting_run();
+    let (engine, _agent, mut barrier) = fixture.start_waiting_run();
     let refused = fixture.on("b", &["resume", "trial", "--detach"]).run();
     assert_eq!(refused.code, 5, "{}", refused.transcript());
     // A run with an engine on another host is not interrupted.
     assert_eq!(fixture.on("b", &["resume", "--all"]).run().code, 0);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }

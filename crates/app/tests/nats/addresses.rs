@@ -59,7 +59,7 @@ fn a_password_without_a_user_is_refused() {
     let session =
         test_env.callboard(&["ls"]).env("NATS_PASSWORD", "open-sesame").env("NATS_USER", "ann").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let embedded = test_env.shared_dir().join("embedded");
+    let embedded = test_env.agent_dir().join("embedded");
     let embedded = ["ls", "--store", embedded.to_str().unwrap()];
     let session = test_env.callboard(&embedded).env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -28,8 +28,17 @@ fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
         let expected = "error[E024]: the stream `callboard-journal` at the NATS server";
         assert!(session.stderr.starts_with(expected), "{}", session.transcript());
     }
+    // Traces of runs in the embedded store and in a store at another server.
+    let embedded = test_env.store_dir().join("../..");
+    std::fs::create_dir_all(embedded.join("attempts/embedded")).unwrap();
+    test_env.write(".agents/runs/embedded/run_state.json", "{}");
+    std::fs::create_dir_all(embedded.join("nats/1/attempts/elsewhere")).unwrap();
+    std::fs::write(embedded.join("nats/1/server"), "nats://192.0.2.1:4222\n").unwrap();
     let session = test_env.callboard(&["recover"]).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
+    for other in ["`embedded`", "`elsewhere`"] {
+        assert!(!session.stderr.contains(other), "{}", session.transcript());
+    }
     let expected = "the journal of run `notes` is lost; what remains: 1 attempt on this machine, the view `run_state.json` in this repository";
     assert!(session.stderr.contains(expected), "{}", session.transcript());
     assert!(!has_stream(&test_env, "callboard-journal"));
@@ -43,7 +52,7 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
     let test_env = test_env();
     run_to_success(&test_env);
     // The report is too large for one message, so its entry becomes a blob.
-    test_env.script_agent(&["collect * do hand_in COMPLETED \"$(printf %0300000d 7)\""]);
+    test_env.script_agent(&["collect * do write_report COMPLETED \"$(printf %0300000d 7)\""]);
     assert_eq!(test_env.run_named("large").run().code, 0);
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--rehearse"];
     assert_eq!(test_env.callboard(&cycle).run().code, 0);
@@ -72,11 +81,11 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
         for expected in [
             "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
              message; everything else is intact",
-            "run `notes` has lost its definition; all of its 3 entries are intact",
+            "run `notes` has lost its definition; its entries are intact",
             "run `large` has lost its definition and 1 entry of 3: 3",
-            "run `peer.spec.login.cycle.1` has lost its definition; all of its",
+            "run `peer.spec.login.cycle.1` has lost its definition; its entries are intact",
             "run `callboard import FILE --store DIR` to import an exported run into another store",
-            "--store DIR` to import the documents of the bucket",
+            "--write --store DIR` to import the documents of the bucket",
         ] {
             assert!(session.stderr.contains(expected), "{expected}: {}", session.transcript());
         }
@@ -93,13 +102,14 @@ fn every_command_reports_deleted_blobs_and_recover_lists_them() {
 fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env
-        .script_agent(&["a * do read -r _ <\"$shared/gate\"; hand_in COMPLETED \"$(printf %0300000d 7)\""]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&[
+        "a * do read -r _ <\"$shared/barrier\"; write_report COMPLETED \"$(printf %0300000d 7)\"",
+    ]);
+    let mut barrier = test_env.barrier("barrier");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     delete_stream(&test_env, "OBJ_callboard-blobs");
-    gate.open();
+    barrier.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let expected = "error[E024]: the stream `OBJ_callboard-blobs` at the NATS server";
@@ -108,7 +118,7 @@ fn an_engine_stops_and_names_the_deleted_blobs_it_needs() {
 }
 
 #[test]
-fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
+fn a_deleted_bucket_stops_its_peer_cycles_and_recover_writes_every_document() {
     let test_env = test_env();
     run_to_success(&test_env);
     let cycle = "peer:spec:login:cycle:1";
@@ -136,31 +146,70 @@ fn a_deleted_bucket_stops_its_cycles_and_recover_writes_every_document() {
         recovered.transcript()
     );
     let client = client(&test_env);
-    let entry = harness::block_on(async {
+    let document = harness::block_on(async {
         let bucket = client.get_stream("KV_agent-os-peer-state").await.unwrap();
         let subject = "$KV.agent-os-peer-state.peer.spec.login.cycle.1";
         bucket.get_last_raw_message_by_subject(subject).await.unwrap().payload
     });
-    let entry: serde_json::Value = serde_json::from_slice(&entry).unwrap();
-    assert_eq!(entry["phases"], serde_json::from_str::<serde_json::Value>(&phases).unwrap());
-    assert_eq!(entry["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    assert_eq!(document["phases"], serde_json::from_str::<serde_json::Value>(&phases).unwrap());
+    assert_eq!(document["history"].as_array().unwrap().last().unwrap()["event"], "recovered");
     assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
+}
+
+/// A `recover` that is killed after it has created the bucket leaves it without documents.
+#[test]
+fn recover_writes_documents_that_an_earlier_one_has_left_out() {
+    const BUCKET: &str = "KV_agent-os-peer-state";
+    let test_env = test_env();
+    let peer = test_env.callboard(&["peer", "create-spec", "--spec", "login", "x", "--rehearse"]).run();
+    assert_eq!(peer.code, 0, "{}", peer.transcript());
+    let client = client(&test_env);
+    let set_max_message_size = |size: i32| {
+        harness::block_on(async {
+            let mut config = client.get_stream(BUCKET).await.unwrap().cached_info().config.clone();
+            config.max_message_size = size;
+            client.update_stream(config).await.unwrap();
+        });
+    };
+    harness::block_on(async { client.get_stream(BUCKET).await.unwrap().purge().await.unwrap() });
+    set_max_message_size(16);
+    let failed = test_env.callboard(&["recover"]).run();
+    assert_eq!(failed.code, 1, "{}", failed.transcript());
+    let expected = "cannot rebuild the document of run `peer.spec.login.cycle.1`";
+    assert!(failed.stdout.contains(expected), "{}", failed.transcript());
+    set_max_message_size(-1);
+    let recovered = test_env.callboard(&["recover"]).run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    let expected = "the bucket `agent-os-peer-state` had no document of run `peer.spec.login.cycle.1`";
+    assert!(recovered.stdout.contains(expected), "{}", recovered.transcript());
+    assert!(
+        recovered.stderr.contains("1 document was written from the journal"),
+        "{}",
+        recovered.transcript()
+    );
+    let intact = test_env.callboard(&["recover"]).run();
+    assert_eq!(intact.code, 0, "{}", intact.transcript());
+    assert!(intact.stdout.contains("is intact"), "{}", intact.transcript());
 }
 
 /// The engine notices the deletion through its watch of the bucket, or at its next write.
 #[test]
 fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let test_env = test_env();
-    let started_file = test_env.shared_dir().join("planning");
-    let agent =
-        format!("#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n", started_file.display(), gate_path(&test_env));
-    let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), &agent);
-    let mut gate = test_env.barrier("gate");
+    let started_file = test_env.agent_dir().join("planning");
+    let agent = format!(
+        "#!/bin/sh\necho > '{}'\nread -r _ < '{}'\n",
+        started_file.display(),
+        barrier_path(&test_env)
+    );
+    let agent = test_env.write_program(test_env.agent_dir().join("agent.sh"), &agent);
+    let mut barrier = test_env.barrier("barrier");
     let cycle = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
     let engine = test_env.callboard(&cycle).start();
     test_env.wait_for_file("planning");
     delete_stream(&test_env, "KV_agent-os-peer-state");
-    gate.open();
+    barrier.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let expected = "error[E024]: the stream `KV_agent-os-peer-state` at the NATS server";
@@ -173,11 +222,18 @@ fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains(expected), "{}", session.transcript());
     }
+    // The lease of the branch looks at every unfinished run, but not at its document.
+    test_env.write("wf.yaml", WORKFLOW);
+    test_env.git(&["add", "."]);
+    test_env.git(&["commit", "--quiet", "--message=workflow"]);
+    let other = ["run", "wf.yaml", "--rehearse", "--git-worktree", "--git-worktree-branch", "feature"];
+    let other = test_env.callboard(&other).run();
+    assert_eq!(other.code, 0, "{}", other.transcript());
     assert!(!has_stream(&test_env, "KV_agent-os-peer-state"));
 }
 
-fn gate_path(test_env: &TestEnv) -> String {
-    test_env.shared_dir().join("gate").display().to_string()
+fn barrier_path(test_env: &TestEnv) -> String {
+    test_env.agent_dir().join("barrier").display().to_string()
 }
 
 /// A server that was started without its data directory has no streams, like a new one.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use serde_json::Value;
 use store::{NatsSettings, NatsStore};
 use testkit::nats::Server;
-use testkit::{Session, harness};
+use testkit::{CallOutput, harness};
 
 use crate::nats::outages::start_run_up_to_second_step;
 use crate::nats::{client, start_cluster_of_three, test_env, test_env_on};
 
 /// Returns the finding of the check `store` whose message starts with `prefix`, or null.
 #[track_caller]
-fn store_finding(session: &Session, prefix: &str) -> Value {
+fn store_finding(session: &CallOutput, prefix: &str) -> Value {
     let findings = session.json()["findings"].clone();
     let matches = |finding: &&Value| {
         finding["check"] == "store" && finding["message"].as_str().unwrap().starts_with(prefix)
@@ -83,9 +83,9 @@ fn a_bucket_with_fewer_replicas_than_configured_is_reported_at_creation_and_by_d
 
 /// Only the server knows which engine holds a run and which attempts have ended.
 #[test]
-fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
+fn without_its_server_doctor_lists_no_engines_and_no_orphans() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, _agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
     let session = test_env.callboard(&["doctor", "--json"]).run();
@@ -110,7 +110,7 @@ fn without_its_server_doctor_calls_no_process_idle_or_orphaned() {
     assert_eq!(messages_of("orphans").len(), 1, "{}", session.stdout);
     assert!(!session.stdout.contains("kill "), "{}", session.stdout);
     test_env.backend().server().restart();
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 

@@ -16,7 +16,7 @@ const G1: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g1.json
 const G2: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g2.jsonl");
 const G3: &str = include_str!("../../../protocol/tests/fixtures/peer/old/g3.jsonl");
 /// Keys that belong to no cycle, such as locks and counters.
-const TRANSIENT: &str = include_str!("../../../protocol/tests/fixtures/peer/old/transient.jsonl");
+const KEYS_OF_NO_CYCLE: &str = include_str!("../../../protocol/tests/fixtures/peer/old/transient.jsonl");
 /// A cycle that is marked as completed, although its phase `execute` has no output.
 const NEVER_EXECUTED: &str = include_str!("../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 
@@ -65,7 +65,7 @@ fn keys(test_env: &TestEnv) -> BTreeSet<String> {
     harness::block_on(keys_of(&client(test_env)))
 }
 
-fn import(test_env: &TestEnv, flags: &[&str]) -> testkit::Session {
+fn import(test_env: &TestEnv, flags: &[&str]) -> testkit::CallOutput {
     let address = test_env.backend().address().unwrap();
     let arguments = ["import", "--peer", &address];
     test_env.callboard(&arguments.iter().chain(flags).copied().collect::<Vec<_>>()).run()
@@ -100,11 +100,11 @@ fn delete_old_deletes_only_the_keys_that_were_imported() {
     assert!(!left.iter().any(|key| key.starts_with("peer.spec.login.cycle.1.")), "{left:?}");
 }
 
-/// Every older format of the specification (its section 1.9), and keys with colons, which the server accepts.
+/// Every older format of the original, and keys with colons, which the server accepts.
 #[test]
 fn a_live_bucket_is_read_like_a_dump_of_it() {
     let test_env = test_env();
-    let formats = [G0, G1, G2, G3, NEVER_EXECUTED, TRANSIENT].concat();
+    let formats = [G0, G1, G2, G3, NEVER_EXECUTED, KEYS_OF_NO_CYCLE].concat();
     let of_login = G1.lines().filter(|line| line.contains("peer.spec.login.cycle.1"));
     let with_colons: String = of_login
         .map(|line| {
@@ -118,7 +118,7 @@ fn a_live_bucket_is_read_like_a_dump_of_it() {
     let lines = formats + &with_colons;
     test_env.write("dump.jsonl", &lines);
     fill_bucket(&test_env, &lines);
-    let cycles = |session: testkit::Session| {
+    let cycles = |session: testkit::CallOutput| {
         assert_eq!(session.code, 0, "{}", session.transcript());
         let report = session.json();
         assert_eq!(report["unreadable"], serde_json::json!([]), "{report:#}");
@@ -169,7 +169,7 @@ esac
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
 "#;
-    let agent = test_env.write_program(test_env.shared_dir().join("agent.sh"), agent);
+    let agent = test_env.write_program(test_env.agent_dir().join("agent.sh"), agent);
     let created = ["peer", "create-spec", "--spec", "login", "x", "--wrapper", agent.to_str().unwrap()];
     let created = test_env.callboard(&created).run();
     assert_eq!(created.code, 0, "{}", created.transcript());
@@ -179,7 +179,7 @@ printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","sta
     let same_store = import(&test_env, &["--write"]);
     assert_eq!(same_store.code, 0, "{}", same_store.transcript());
     assert!(same_store.stderr.contains("1 cycle already imported"), "{}", same_store.transcript());
-    let other = test_env.shared_dir().join("other");
+    let other = test_env.agent_dir().join("other");
     let other_store = ["--store", other.to_str().unwrap()];
     let imported = import(&test_env, &[&["--write"], &other_store[..]].concat());
     assert_eq!(imported.code, 0, "{}", imported.transcript());

@@ -37,19 +37,19 @@ fn resume_when_the_lease_expires(test_env: &TestEnv) -> Running<'_> {
 fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let fenced = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     fenced.signal(Signal::STOP);
-    testkit::wait_until_stopped(fenced.pid());
+    testkit::wait_until_suspended(fenced.pid());
     let engine = resume_when_the_lease_expires(&test_env);
     engine.wait_for_stderr("a#1.1 is still running: adopted");
     fenced.signal(Signal::CONT);
     let session = fenced.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("was replaced by a later one"), "{}", session.stderr);
-    gate.open();
+    barrier.open();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
@@ -62,12 +62,12 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
 fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     engine.signal(Signal::STOP);
-    testkit::wait_until_stopped(engine.pid());
+    testkit::wait_until_suspended(engine.pid());
     // The server sends no event when a lease expires.
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     harness::block_on(async { while store.engine_holder(&run).await.unwrap().is_some() {} });
@@ -75,7 +75,7 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     watching.wait_for_stderr("it has no engine");
     engine.signal(Signal::CONT);
     watching.wait_for_stderr(&format!("its engine is process {}", engine.pid()));
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
     assert_eq!(watching.wait().code, 0);
 }
@@ -85,8 +85,8 @@ fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
 fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     let test_env = test_env_with_short_leases();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     delete_stream(&test_env, "callboard-leases");
@@ -96,7 +96,7 @@ fn an_engine_keeps_its_run_when_the_lease_stream_is_deleted() {
     let second = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(second.code, 5, "{}", second.transcript());
     assert!(second.stderr.contains("already has an engine"), "{}", second.transcript());
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }

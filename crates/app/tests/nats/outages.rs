@@ -10,19 +10,19 @@ use crate::nats::{
     client, configure, delete_stream, has_stream, start_cluster_of_three, test_env, test_env_on,
 };
 
-/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits until the pipe `gate`
-/// is opened.
+/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits until the pipe
+/// `barrier` is opened.
 pub(crate) fn start_run_up_to_second_step(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.script_agent(&["b * wait gate"]);
+    test_env.script_agent(&["b * wait barrier"]);
     let engine = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("b#1.1")).expect("at work");
     (engine, agent)
 }
 
 /// Lets the agent end while the store is unreachable.
-fn end_agent_during_outage(test_env: &TestEnv, gate: &mut AgentBarrier, agent: &ProcessHandle) {
-    gate.open();
+fn end_agent_during_outage(test_env: &TestEnv, barrier: &mut AgentBarrier, agent: &ProcessHandle) {
+    barrier.open();
     agent.wait();
     let attempt = test_env.attempt_dir("trial", "b", "1.1");
     testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
@@ -43,10 +43,10 @@ fn expect_each_step_once(test_env: &TestEnv) {
 #[test]
 fn a_server_that_is_killed_and_comes_back_costs_no_step() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
-    end_agent_during_outage(&test_env, &mut gate, &agent);
+    end_agent_during_outage(&test_env, &mut barrier, &agent);
     test_env.backend().server().restart();
     let session = engine.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -63,15 +63,15 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
         other => act(&mut others[other - 1]),
     };
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.script_agent(&["b * wait gate", "c * wait second"]);
-    let (mut gate, mut second) = (test_env.barrier("gate"), test_env.barrier("second"));
+    test_env.script_agent(&["b * wait barrier", "c * wait second"]);
+    let (mut barrier, mut second) = (test_env.barrier("barrier"), test_env.barrier("second"));
     let engine = test_env.run(&["--store", &addresses]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     let journal = harness::block_on(client(&test_env).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     on_server(leader, Server::kill);
-    gate.open();
+    barrier.open();
     // The remaining two have elected another leader.
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("c#1.1")).expect("at work");
     on_server((leader + 1) % 3, Server::kill);
@@ -88,10 +88,10 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
 #[test]
 fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().suspend();
-    end_agent_during_outage(&test_env, &mut gate, &agent);
+    end_agent_during_outage(&test_env, &mut barrier, &agent);
     // A command gives up after the answer timeout. The engine reports the outage and retries.
     let listed = test_env.callboard(&["ls"]).run();
     assert_eq!(listed.code, 5, "{}", listed.transcript());
@@ -107,10 +107,10 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
 fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_work() {
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().kill();
-    gate.open();
+    barrier.open();
     agent.wait();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
@@ -135,7 +135,7 @@ fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_wo
 fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     let test_env = test_env();
     configure(&test_env, "outages = \"2s\"");
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     engine.kill();
     engine.wait();
@@ -144,7 +144,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
     test_env.backend().server().restart();
     let resumed = test_env.callboard(&["resume"]).start();
     resumed.wait_for_stderr("b#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_step_once(&test_env);
@@ -154,7 +154,7 @@ fn an_agent_that_outlives_engine_and_server_is_adopted_when_both_are_back() {
 #[test]
 fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().suspend();
     // The kernel merges two signals that are pending at once.
@@ -166,7 +166,7 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     assert!(session.stderr.contains("its store does not answer"), "{}", session.transcript());
     assert!(!agent.has_ended());
     test_env.backend().server().resume();
-    gate.open();
+    barrier.open();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     test_env.expect_no_orphans();
@@ -175,11 +175,11 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
 #[test]
 fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, _agent) = start_run_up_to_second_step(&test_env);
     let address = test_env.backend().address().unwrap();
     delete_stream(&test_env, "callboard-journal");
-    gate.open();
+    barrier.open();
     let session = engine.wait();
     assert_eq!(session.code, 5, "{}", session.transcript());
     let expected = format!("the stream `callboard-journal` at the NATS server `{address}`");
@@ -194,7 +194,7 @@ fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
 #[test]
 fn a_server_that_returns_with_another_store_ends_the_engine() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     let watching = test_env.callboard(&["watch", "trial"]).start();
     watching.wait_for_stderr("b#1.1");
@@ -202,7 +202,7 @@ fn a_server_that_returns_with_another_store_ends_the_engine() {
     let old_directory = test_env.backend().server().restart_empty();
     let listed = test_env.callboard(&["ls"]).run();
     assert!(listed.stderr.contains("note: created a new store at"), "{}", listed.transcript());
-    gate.open();
+    barrier.open();
     agent.wait();
     for session in [engine.wait(), watching.wait()] {
         assert_eq!(session.code, 5, "{}", session.transcript());
@@ -222,7 +222,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
     for signal in [Signal::TERM, Signal::INT] {
         let test_env = test_env();
         configure(&test_env, "outages = \"2s\"");
-        let mut gate = test_env.barrier("gate");
+        let mut barrier = test_env.barrier("barrier");
         let (engine, agent) = start_run_up_to_second_step(&test_env);
         test_env.backend().server().kill();
         engine.signal(signal);
@@ -236,7 +236,7 @@ fn an_engine_interrupted_during_an_outage_says_what_is_not_committed() {
         test_env.backend().server().restart();
         let resumed = test_env.callboard(&["resume"]).start();
         resumed.wait_for_stderr("b#1.1 is still running: adopted");
-        gate.open();
+        barrier.open();
         let session = resumed.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
         expect_each_step_once(&test_env);

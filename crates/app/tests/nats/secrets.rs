@@ -33,17 +33,17 @@ fn files_with_password(directory: &Path) -> Vec<String> {
 
 /// The agent of `plan` reads and patches the document; the agent of `execute` reports with `callboard report`.
 const AGENTS: [&str; 2] = [
-    "plan * do \"$shared/callboard\" state get --path /sequence >\"$shared/sequence\" 2>\"$shared/refused\"; \
-     \"$shared/callboard\" state patch --expect \"$(cat \"$shared/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$shared/refused\"; \
-     hand_in COMPLETED \"did $STEP_ID\"",
-    "execute * do note end \"$CALLBOARD_ATTEMPT\"; echo '{\"summary\": \"executed\"}' >\"$shared/output\"; \
+    "plan * do \"$shared/callboard\" state get --path /sequence >\"$shared/sequence\" 2>\"$shared/agent_stderr\"; \
+     \"$shared/callboard\" state patch --expect \"$(cat \"$shared/sequence\")\" --set '/phases/plan/output={\"half\": \"from inside\"}' 2>>\"$shared/agent_stderr\"; \
+     write_report COMPLETED \"did $STEP_ID\"",
+    "execute * do log_event end \"$CALLBOARD_ATTEMPT\"; echo '{\"summary\": \"executed\"}' >\"$shared/output\"; \
      \"$shared/callboard\" report --status COMPLETED --log submitted --output \"$shared/output\"",
 ];
 
 const CYCLE: &str = "peer:spec:x:cycle:1";
 
-/// Runs a cycle and every command about it, and returns all output.
-fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
+/// Runs a peer cycle and every command about it, and returns all output.
+fn output_of_a_peer_cycle_and_its_commands(test_env: &TestEnv) -> String {
     test_env.script_agent(&AGENTS);
     let session = test_env.with_agent(&["peer", "create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -81,14 +81,14 @@ fn output_of_a_cycle_and_its_commands(test_env: &TestEnv) -> String {
 #[test]
 fn a_password_in_the_address_is_never_printed() {
     let test_env = test_env();
-    let output = output_of_a_cycle_and_its_commands(&test_env);
+    let output = output_of_a_peer_cycle_and_its_commands(&test_env);
     assert!(!output.contains(PASSWORD), "{output}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
-    // Agents do not get it either; they get a hint.
-    let refused = fs::read_to_string(test_env.shared_dir().join("refused")).unwrap();
+    // Agents do not get the password either; their commands fail and name the server without it.
+    let agent_stderr = fs::read_to_string(test_env.agent_dir().join("agent_stderr")).unwrap();
     assert!(
-        refused.contains(&test_env.backend().server().address()) && !refused.contains(PASSWORD),
-        "{refused}"
+        agent_stderr.contains(&test_env.backend().server().address()) && !agent_stderr.contains(PASSWORD),
+        "{agent_stderr}"
     );
 }
 
@@ -96,11 +96,11 @@ fn a_password_in_the_address_is_never_printed() {
 fn agents_reach_a_store_whose_password_is_in_the_users_configuration() {
     let test_env = test_env();
     configure(&test_env, &format!("user = \"ann\"\npassword = \"{PASSWORD}\""));
-    let output = output_of_a_cycle_and_its_commands(&test_env);
+    let output = output_of_a_peer_cycle_and_its_commands(&test_env);
     assert!(
         output.contains("from inside"),
         "{}",
-        fs::read_to_string(test_env.shared_dir().join("refused")).unwrap()
+        fs::read_to_string(test_env.agent_dir().join("agent_stderr")).unwrap()
     );
     assert!(!output.contains(PASSWORD), "{output}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
@@ -114,9 +114,9 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     configure(&test_env, &format!("address = \"{address}\""));
     test_env.workflow(&["a", "b: a"]);
     test_env.script_agent(&[
-        "a * do env >\"$shared/environment\"; read -r _ <\"$shared/gate\"; hand_in COMPLETED did",
+        "a * do env >\"$shared/environment\"; read -r _ <\"$shared/barrier\"; write_report COMPLETED did",
     ]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let session = test_env.run(&["--detach"]).env("CALLBOARD_STORE", "").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.agent_log().wait_for_start("a#1.1");
@@ -127,26 +127,27 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
         let seen = fs::read(format!("/proc/{}/{file}", engine.pid())).unwrap();
         assert!(!seen.is_empty() && !contains_password(&seen), "{}", String::from_utf8_lossy(&seen));
     }
-    gate.open();
+    barrier.open();
     engine.wait();
-    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains("CALLBOARD_STORE=") && !environment.contains(PASSWORD), "{environment}");
     assert_eq!(files_with_password(test_env.repo()), Vec::<String>::new());
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
+/// Agents of `--wrapper` get the whole environment, those of `callboard.toml` an allow-list.
 #[test]
 fn exported_credentials_reach_agents_that_see_the_whole_environment() {
     let test_env = test_env();
     let address = format!("nats://{}", test_env.backend().server().address());
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * tell"]);
+    test_env.script_agent(&["a * save-input"]);
     let run = test_env.run(&["--detach"]).env("CALLBOARD_STORE", address);
     let session = run.env("NATS_USER", "ann").env("NATS_PASSWORD", PASSWORD).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     test_env.wait_for_engine_exit("trial");
-    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains(&format!("NATS_PASSWORD={PASSWORD}")), "{environment}");
 }
 

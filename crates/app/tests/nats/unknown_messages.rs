@@ -76,8 +76,8 @@ fn garbage_on_a_runs_subject_stops_that_run_alone_until_recover_sets_it_aside() 
 fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let engine = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     publish(&test_env, "trial", "{}");
@@ -87,7 +87,7 @@ fn an_engine_that_reads_garbage_leaves_its_agents_for_adoption() {
     assert_eq!(test_env.callboard(&["recover"]).run().code, 0);
     let resumed = test_env.callboard(&["resume", "trial"]).start();
     resumed.wait_for_stderr("a#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     assert_eq!(resumed.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
 }

@@ -9,7 +9,7 @@ use crate::transition::Node;
 use crate::{Explored, Model, typed};
 
 /// Applies the entry to the document, and compares the document with the run.
-pub(crate) fn record<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
+pub(crate) fn record_and_compare<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
     node.changed_parts = match node.state.run.machine.record(entry) {
         Ok(changed_parts) => changed_parts,
         Err(error) => {

@@ -10,7 +10,8 @@ const RULE: &str = "entries survive encoding";
 /// Encodes the entry and decodes it again. Returns it without and with the types of its protocol.
 /// Fails unless both encode to the same bytes.
 ///
-/// Entries that differ only in their time are checked once: encoding takes as long as all other checks together.
+/// Entries with the same input and changes are checked once: encoding takes as long as all other checks together. The other
+/// fields have the same types in every protocol.
 pub(crate) fn round_trip<P: Explored>(
     model: &Model<P>,
     entry: Entry,

@@ -8,7 +8,7 @@ pub use violation::{CounterExample, Violation};
 
 use std::collections::BTreeMap;
 
-use protocol::rules::StepStatus;
+use protocol::protocol_trait::StepStatus;
 use protocol::run::{
     Absorbed, AttemptConsequence, Change, Ending, Fact, MAX_INTERRUPTIONS, Refusal, Request, Run, RunStatus,
     TurnStatus, absorb, consider, start_queued,
@@ -81,7 +81,7 @@ fn check_live_attempts<P: Explored>(
             ));
         }
         if before.started.get(&attempt.step).is_some_and(|newest| *newest >= number) {
-            violations.push(Violation::new(RULE, format!("`{attempt}` is not a new name")));
+            violations.push(Violation::new(RULE, format!("the id `{attempt}` was used before")));
         }
     }
     let after: BTreeMap<_, _> = transition
@@ -122,13 +122,13 @@ fn check_starts<P: Explored>(transition: &Transition<'_, P>, violations: &mut Ve
         violations.push(Violation::new("only a request resumes a run", what));
     }
     // A stop that ends the run fails its running steps at once, while their attempts are still stopping.
-    let stops_end = after.machine.on_stop().is_some();
+    let stop_ends_run = after.machine.on_stop().is_some();
     for (step, active) in &after.active_turns {
         let step_status = after.machine.step_status(step);
         let is_ending =
             matches!(after.status, RunStatus::Finishing(_)) && active.status == TurnStatus::Stopping;
         if step_status != StepStatus::Unfinished
-            && !(stops_end && is_ending && step_status == StepStatus::Failed)
+            && !(stop_ends_run && is_ending && step_status == StepStatus::Failed)
         {
             let what = format!("`{step}` has a turn, but is {step_status:?}");
             violations.push(Violation::new("a finished step has no turn", what));
@@ -188,8 +188,8 @@ fn check_attempt_counts<P: Explored>(transition: &Transition<'_, P>, violations:
     }
     let Some(Input::Fact(Fact::Ended { attempt, ending })) = transition.input else { return };
     let active = &transition.before.active_turns[&attempt.step];
-    let exit = transition.entry.changes.iter().find_map(|change| match change {
-        Change::Ended { attempt: ended, exit, .. } if ended == attempt => Some(*exit),
+    let consequence = transition.entry.changes.iter().find_map(|change| match change {
+        Change::Ended { attempt: ended, consequence, .. } if ended == attempt => Some(*consequence),
         _ => None,
     });
     let is_running = active.status == TurnStatus::Running;
@@ -199,9 +199,9 @@ fn check_attempt_counts<P: Explored>(transition: &Transition<'_, P>, violations:
         Ending::Interrupted | Ending::Stopped => is_running && active.interruptions + 1 > MAX_INTERRUPTIONS,
         Ending::Reported(_) => false,
     };
-    if is_exhausted != (exit == Some(AttemptConsequence::Exhausted)) {
+    if is_exhausted != (consequence == Some(AttemptConsequence::Exhausted)) {
         wrong(format!(
-            "after {} failures of {max_attempts} attempts, `{attempt}` ends as {exit:?}",
+            "after {} failures of {max_attempts} attempts, `{attempt}` ends as {consequence:?}",
             active.failures
         ));
     }
@@ -298,7 +298,7 @@ fn check_repeated_request<P: Explored>(
         Err(Refusal::Paused) => {
             *request == Request::Pause
                 && after.status == RunStatus::Paused
-                && after.machine.kind().info().refuses_repeats
+                && after.machine.kind().info().refuses_noop_requests
         }
         // A stop that has ended the run is refused the second time.
         Err(_) => {

@@ -20,7 +20,7 @@ impl Violation {
 /// A path to a state or a transition that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct CounterExample {
-    /// The definition it was found in.
+    /// The name of the model it was found in.
     pub model: String,
     pub violations: Vec<Violation>,
     /// Each input with the state after it; the first is the start of the run.

@@ -1,4 +1,4 @@
-//! The transition that the document of `peer` must make on an input. It is derived from the specification, the document
+//! The transition that the document of `peer` must make on an input. It is derived from the documentation of the original, the document
 //! before the input and the running attempt, not from the protocol's decisions.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as DocumentTransition};
@@ -30,6 +30,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             let failed = |is_exhausted: bool| match (is_running, is_exhausted) {
                 (false, _) => DocumentTransition::Unchanged,
                 (true, true) => DocumentTransition::Failed(phase),
+                // The error of an attempt that is retried is added to the phase, which the format counts as progress.
                 (true, false) => DocumentTransition::Progress { phase, unknown_fields: false },
             };
             match ending {

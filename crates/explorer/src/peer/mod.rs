@@ -7,21 +7,21 @@ mod rules;
 mod writes;
 
 use protocol::peer::{
-    Change as ProtocolChange, CycleStatus, Definition, Document, Peer, Phase, PhaseStatus, State, Verdict,
+    Change as ProtocolChange, Definition, Document, Peer, PeerCycleStatus, Phase, PhaseStatus, State, Verdict,
 };
 use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
-use protocol::{Protocol as _, RunId, Typed};
+use protocol::{Protocol as _, RunId, TypedMachine};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
 pub use models::{continued, cycle, global, imported, model};
 
-/// The meaning of the marks in tables of `peer`.
+/// The meaning of the symbols in tables of `peer`.
 pub const LEGEND: &str =
     "· not started yet   ✓ completed   ! completed, and the review is unsuccessful   ✗ failed
 ⇐ in progress: its output is reused from the cycle that this one continues
-✎ the new position of the document, if it changed";
+✎ the new status of the document, if the document changed";
 
 /// The specified order, written down independently of the protocol.
 pub(super) const ORDER: [Phase; 4] = [Phase::Plan, Phase::Execute, Phase::Express, Phase::Review];
@@ -54,7 +54,7 @@ fn report_fields(phase: Phase, verdict: Verdict) -> Map<String, Value> {
 /// Returns whether the cycle is completed and its review successful.
 fn succeeded(document: &Document) -> bool {
     let score = document.phases.review.output.as_ref().and_then(|review| review["quality_score"].as_u64());
-    document.metadata.status == CycleStatus::Completed
+    document.metadata.status == PeerCycleStatus::Completed
         && score.is_some_and(|score| score >= MIN_SUCCESSFUL_SCORE)
 }
 
@@ -103,7 +103,7 @@ impl Explored for Peer {
     }
 
     fn describe_step(_: &Definition, state: &State, step: &Phase) -> StepNotation {
-        let (open, mark) = match state {
+        let (open, symbol) = match state {
             // The turn shows whether the phase is queued or running.
             State::Ready(phase) | State::Active(phase) => (Some(*phase), "·"),
             State::Reusing(phase) => (Some(*phase), "⇐"),
@@ -111,14 +111,14 @@ impl Explored for Peer {
             State::Reviewed { success: true } | State::Closed { success: true } => (None, "✓"),
             State::Reviewed { success: false } | State::Closed { success: false } => (None, "!"),
         };
-        let mark = match open {
-            Some(open) if *step == open => mark,
+        let symbol = match open {
+            Some(open) if *step == open => symbol,
             Some(open) if *step > open => "·",
             Some(_) => "✓",
-            None if *step == Phase::Review => mark,
+            None if *step == Phase::Review => symbol,
             None => "✓",
         };
-        StepNotation { mark, note: String::new() }
+        StepNotation { symbol, note: String::new() }
     }
 
     fn describe_change(change: &ProtocolChange) -> String {
@@ -135,25 +135,28 @@ impl Explored for Peer {
     }
 
     fn describe_document(document: &Document) -> Option<String> {
-        Some(position(document))
+        Some(document_status(document))
     }
 
     fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
         writes::writes(run, document)
     }
 
-    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { state, document, .. }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let turn = |phase| run.active_turns.get(&Self::step_id(&phase));
         let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
         let (open, cycle_status) = match *state {
             // The phase is queued. The document may already show it as in progress, if the run was imported.
             State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),
             State::Ready(phase) | State::Active(phase) | State::Reusing(phase) => {
-                (Some((phase, Some(PhaseStatus::InProgress))), Some(CycleStatus::InProgress))
+                (Some((phase, Some(PhaseStatus::InProgress))), Some(PeerCycleStatus::InProgress))
             }
-            State::Failed(phase) => (Some((phase, Some(PhaseStatus::Failed))), Some(CycleStatus::Failed)),
-            State::Reviewed { .. } => (None, Some(CycleStatus::InProgress)),
-            State::Closed { .. } => (None, Some(CycleStatus::Completed)),
+            State::Failed(phase) => (Some((phase, Some(PhaseStatus::Failed))), Some(PeerCycleStatus::Failed)),
+            State::Reviewed { .. } => (None, Some(PeerCycleStatus::InProgress)),
+            State::Closed { .. } => (None, Some(PeerCycleStatus::Completed)),
         };
         let mut differences = Vec::new();
         for phase in ORDER {
@@ -183,22 +186,22 @@ impl Explored for Peer {
     }
 }
 
-/// Returns the position of the document, such as `plan in_progress`: the phase in progress, or the status of the cycle.
-fn position(document: &Document) -> String {
+/// Returns the status of the document, such as `plan in_progress`: that of the phase in progress, or of the cycle.
+fn document_status(document: &Document) -> String {
     let phase_with = |status| ORDER.into_iter().find(|phase| document.phases[*phase].status == status);
     match document.metadata.status {
-        CycleStatus::Initialized => "initialized".to_owned(),
-        CycleStatus::Completed => "completed".to_owned(),
-        CycleStatus::Failed => "failed".to_owned(),
-        CycleStatus::InProgress => match phase_with(PhaseStatus::InProgress) {
+        PeerCycleStatus::Initialized => "initialized".to_owned(),
+        PeerCycleStatus::Completed => "completed".to_owned(),
+        PeerCycleStatus::Failed => "failed".to_owned(),
+        PeerCycleStatus::InProgress => match phase_with(PhaseStatus::InProgress) {
             Some(phase) => format!("{phase} in_progress"),
             None => format!("{} completed", document.metadata.current_phase),
         },
     }
 }
 
-/// Returns every position that a document can have, in the order of a successful cycle; `failed` is the last.
-pub fn positions() -> Vec<String> {
+/// Returns every status that a document can have, in the order of a successful cycle; `failed` is the last.
+pub fn document_statuses() -> Vec<String> {
     let phases =
         ORDER.into_iter().flat_map(|phase| [format!("{phase} in_progress"), format!("{phase} completed")]);
     let ends = ["completed", "failed"].map(str::to_owned);

@@ -4,14 +4,14 @@ use std::num::NonZeroU32;
 
 use protocol::peer::change::{self, ErrorDetail, NewCycle, ReviewFields};
 use protocol::peer::{
-    Continued, CycleId, Definition, Document, Event, HistoryEntry, Mode, Peer, Phase, PhaseStatus,
+    Continued, Definition, Document, Event, HistoryEntry, Mode, Peer, PeerCycleId, Phase, PhaseStatus,
     WholeSecond, check_document,
 };
 
 use super::super::{Model, Slots};
 use super::{ORDER, output};
 
-fn id(text: &str) -> CycleId {
+fn id(text: &str) -> PeerCycleId {
     text.parse().expect("BUG: the cycles have sound names")
 }
 
@@ -60,25 +60,25 @@ fn check(document: &Document) -> Vec<String> {
     all.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.message)).collect()
 }
 
-/// Imported cycles: for each position of a cycle, a document of an older format that was migrated.
+/// Imported cycles: for each status of a cycle, a document of an older format that was migrated.
 pub fn imported(attempts: u32) -> Vec<Model<Peer>> {
-    let models = documents_in_every_position().into_iter().map(|document| {
+    let models = documents_in_every_status().into_iter().map(|document| {
         let never_started = document
             .phases
             .iter()
             .any(|(_, phase)| phase.status == PhaseStatus::Failed && phase.started_at.is_none());
         let suffix = if never_started { " before it started" } else { "" };
-        let name = format!("imported, {}{suffix}", document.position());
+        let name = format!("imported, {}{suffix}", document.status_with_phase());
         model(&name, cycle(attempts)).importing(migrated(document).to_value())
     });
     models.collect()
 }
 
-/// A document for each position that a cycle can be in.
-fn documents_in_every_position() -> Vec<Document> {
+/// A document for each status that a cycle can have.
+fn documents_in_every_status() -> Vec<Document> {
     const VALID: &str = "BUG: it was built by the rules";
     let mut documents = Vec::new();
-    let mut document = change::initialise(new_cycle(), any_time());
+    let mut document = change::initialise(new_peer_cycle(), any_time());
     let error = || ErrorDetail { kind: "timeout".to_owned(), message: "took too long".to_owned() };
     for phase in ORDER {
         documents.push(document.clone());
@@ -101,7 +101,7 @@ fn documents_in_every_position() -> Vec<Document> {
     documents
 }
 
-fn new_cycle() -> NewCycle {
+fn new_peer_cycle() -> NewCycle {
     let Definition { cycle, instruction, mode, instruction_args, user_requirements, .. } = cycle(1);
     NewCycle { cycle, instruction, mode, instruction_args, user_requirements, continues: None }
 }

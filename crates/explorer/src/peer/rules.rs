@@ -1,6 +1,6 @@
 //! The rules of `peer`.
 //!
-//! Written from the specification's tables and the documents before and after an entry, not with the functions that
+//! Written from the original's tables and the documents before and after an entry, not with the functions that
 //! decide or write, so that a mistake there is not repeated here.
 
 use protocol::Outcome;
@@ -8,7 +8,7 @@ use protocol::edit::EditAuthor;
 use protocol::entry::{Input as EntryInput, RecoverySource};
 use protocol::peer::transition::recognise;
 use protocol::peer::{
-    CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus,
+    Definition, Document, Peer, PeerCycleStatus, Phase, PhaseDocument, PhaseStatus,
     Transition as DocumentTransition,
 };
 use protocol::run::{Request, RunStatus};
@@ -255,7 +255,7 @@ fn check_reuse(
 /// its review successful.
 fn check_end(transition: &Transition<'_, Peer>, violations: &mut Vec<Violation>) {
     let status = transition.document_after().metadata.status;
-    let is_closed = matches!(status, CycleStatus::Completed | CycleStatus::Failed);
+    let is_closed = matches!(status, PeerCycleStatus::Completed | PeerCycleStatus::Failed);
     let run_status = transition.after.status;
     let (has_ended, outcome) = match run_status {
         RunStatus::Finished(outcome) | RunStatus::Finishing(outcome) => (true, Some(outcome)),

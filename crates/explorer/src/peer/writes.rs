@@ -6,7 +6,7 @@ use protocol::peer::{Document, Peer, Phase, PhaseStatus};
 use protocol::run::Run;
 use serde_json::{Value, json};
 
-use super::super::{Rights, WriteInput};
+use super::super::{WriteInput, WritePermission};
 use super::{ORDER, first_open};
 
 /// The name of the write that changes only an unknown field, not the output of a phase.
@@ -17,7 +17,8 @@ pub(super) const NOTE: &str = "a note from outside";
 /// engine.
 pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
     let in_progress = |phase: Phase| document.phases[phase].status == PhaseStatus::InProgress;
-    let rights_in = |phase| if in_progress(phase) { Rights::Granted } else { Rights::Refused };
+    let permission_in =
+        |phase| if in_progress(phase) { WritePermission::Granted } else { WritePermission::Refused };
     // A new value each time, because a write of the present value has no effect.
     let output = json!({"progress": format!("write {}", document.sequence)});
     let mut writes = Vec::new();
@@ -28,35 +29,50 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
         let error = json!({
             "kind": "flaky", "message": "worked the second time", "timestamp": document.metadata.updated_at,
         });
-        let mut by_agent = |name, pointer: String, value: &Value, rights| {
+        let mut by_agent = |name, pointer: String, value: &Value, permission| {
             let patch = Patch::Set(vec![(pointer, value.clone())]);
-            writes.push(WriteInput { name, author: EditAuthor::Step(attempt.step.clone()), patch, rights });
+            writes.push(WriteInput {
+                name,
+                author: EditAuthor::Step(attempt.step.clone()),
+                patch,
+                permission,
+            });
         };
-        by_agent("its output from inside", output_of(own_phase), &output, rights_in(own_phase));
+        by_agent("its output from inside", output_of(own_phase), &output, permission_in(own_phase));
         by_agent(
             "its errors from inside",
             format!("/phases/{own_phase}/errors/-"),
             &error,
-            rights_in(own_phase),
+            permission_in(own_phase),
         );
-        by_agent("a note from inside", "/note".to_owned(), &output, Rights::Refused);
+        by_agent("a note from inside", "/note".to_owned(), &output, WritePermission::Refused);
         for other_phase in ORDER.into_iter().filter(|phase| *phase != own_phase) {
-            by_agent("another's output from inside", output_of(other_phase), &output, Rights::Refused);
+            by_agent(
+                "another's output from inside",
+                output_of(other_phase),
+                &output,
+                WritePermission::Refused,
+            );
         }
     }
-    let mut by_others = |name, pointer: String, value: &Value, rights| {
+    let mut by_others = |name, pointer: String, value: &Value, permission| {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
-        writes.push(WriteInput { name, author: EditAuthor::Outside, patch, rights });
+        writes.push(WriteInput { name, author: EditAuthor::Outside, patch, permission });
     };
     let open = first_open(document);
     for phase in ORDER {
         let name =
             if open == Some(phase) { "the output from outside" } else { "another output from outside" };
-        by_others(name, output_of(phase), &output, rights_in(phase));
+        by_others(name, output_of(phase), &output, permission_in(phase));
     }
-    by_others(NOTE, "/note".to_owned(), &output, Rights::Granted);
-    by_others("the status from outside", "/metadata/status".to_owned(), &json!("paused"), Rights::Refused);
-    by_others("the number from outside", "/sequence".to_owned(), &json!(1_000), Rights::Refused);
+    by_others(NOTE, "/note".to_owned(), &output, WritePermission::Granted);
+    by_others(
+        "the status from outside",
+        "/metadata/status".to_owned(),
+        &json!("paused"),
+        WritePermission::Refused,
+    );
+    by_others("the number from outside", "/sequence".to_owned(), &json!(1_000), WritePermission::Refused);
     writes
 }
 

@@ -11,18 +11,18 @@ use protocol::report::{self, Report, SCHEMA};
 use protocol::run::Run;
 use protocol::run::TurnStatus;
 use protocol::steps::{
-    Change as ProtocolChange, DataLoop, Definition, DefinitionSource, Document, EXISTING, ITEMS, ItemsSource,
-    OnFailure, PERSON, Phase, Request, State, Status, StepCheck, StepSpec, Steps, Verdict, When, Workflow,
-    add_effects,
+    Change as ProtocolChange, DataLoop, Definition, Document, EXISTING, ITEMS, ItemsSource, OnFailure,
+    PERSON, Phase, Request, State, Status, StepCheck, StepSpec, Steps, StoredDefinition, Verdict, When,
+    Workflow, add_effect_steps,
 };
-use protocol::{Answer, Protocol as _, RunId, StepId, Typed};
+use protocol::{Answer, Protocol as _, RunId, StepId, TypedMachine};
 
 use super::{Explored, StepNotation, Transition, Violation};
 
-/// The meaning of the marks in tables of `steps`.
+/// The meaning of the symbols in tables of `steps`.
 pub const LEGEND: &str =
     "· pending   ✓ done   ↷ skipped   ✗ failed   ↩ its gate failed, the loop-back is pending
-c what `when` asks for is so   w its conditions hold   k its checks run   a a person is asked about its work   A a person has approved
+in the phase: c conditions   i list of items   ≡ work on items   w work   k checks   a approval   A approved
 @N after N loop-backs   !N its checks have failed N times";
 
 /// The outline of a workflow: its steps with their needs, and its gates with their targets.
@@ -52,7 +52,7 @@ pub enum Extra {
     Checks,
     /// `loop` with a list from a file, and the number of items that are worked on at once
     Items(u32),
-    /// `loop` with the items of this other step, the leader of the loop
+    /// `loop` with the items of this other step
     With(&'static str),
 }
 
@@ -73,7 +73,7 @@ impl Shape {
                     parallel: NonZeroU32::new(*parallel).expect("BUG: at least one item at once"),
                     ..DataLoop::new(ItemsSource::Artifact("items.json".to_owned()))
                 }),
-                Extra::With(leader) => Some(DataLoop::new(ItemsSource::With(step_id(leader)))),
+                Extra::With(items_owner) => Some(DataLoop::new(ItemsSource::With(step_id(items_owner)))),
                 Extra::Approval | Extra::Conditions | Extra::When | Extra::Checks => None,
             }),
             checks: if has(id, Extra::Checks) { vec![StepCheck::Command(check())] } else { Vec::new() },
@@ -84,16 +84,16 @@ impl Shape {
             loop_back_to: self.gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step_id(target)),
             ..StepSpec::new(step_id(id), if self.people.contains(id) { PERSON } else { "agent" }, "prompt.md")
         });
-        Definition::from(DefinitionSource {
+        Definition::from(StoredDefinition {
             workflow: Workflow {
                 name: self.name.to_owned(),
                 description: String::new(),
                 metadata: serde_json::Map::new(),
-                steps: add_effects(steps.collect()),
+                steps: add_effect_steps(steps.collect()),
             },
             source: String::new(),
             prompts: BTreeMap::new(),
-            max_attempts: protocol::rules::DEFAULT_MAX_ATTEMPTS,
+            max_attempts: protocol::protocol_trait::DEFAULT_MAX_ATTEMPTS,
             max_iterations: NonZeroU32::new(iterations).expect("BUG: a gate runs at least once"),
             on_failure,
             gate_state_file: Some("/gates.json".to_owned()),
@@ -118,10 +118,10 @@ impl Explored for Steps {
         let phase = state.phase(definition, step);
         let step = definition.step(step);
         let asks_person = match phase {
-            Phase::Conditions | Phase::Each => return vec![Verdict::Done],
+            Phase::Conditions | Phase::WorkOnItems => return vec![Verdict::Done],
             Phase::When => return vec![Verdict::Done, Verdict::Skip],
-            Phase::Items => return vec![Verdict::Items(0), Verdict::Items(2)],
-            Phase::Approval | Phase::Answered => true,
+            Phase::ReadItems => return vec![Verdict::Items(0), Verdict::Items(2)],
+            Phase::Approval | Phase::Approved => true,
             Phase::Work => step.is_for_person(),
             Phase::Checks if step.loop_back_to.is_none() => {
                 return vec![Verdict::Done, Verdict::ChecksFailed];
@@ -214,11 +214,11 @@ impl Explored for Steps {
     }
 
     fn describe_step(_: &Definition, state: &State, step: &StepId) -> StepNotation {
-        let mark = if state.skipped.contains(step) {
+        let symbol = if state.skipped.contains(step) {
             "↷"
         } else if state.done.contains(step) {
             "✓"
-        } else if state.looping.contains(step) {
+        } else if state.gates_looping_back.contains(step) {
             "↩"
         } else if state.failed.contains(step) {
             "✗"
@@ -228,19 +228,19 @@ impl Explored for Steps {
                 Some(Phase::When) => "?",
                 Some(Phase::Conditions) => "c",
                 Some(Phase::Work) => "w",
-                Some(Phase::Items) => "i",
-                Some(Phase::Each) => "≡",
+                Some(Phase::ReadItems) => "i",
+                Some(Phase::WorkOnItems) => "≡",
                 Some(Phase::Checks) => "k",
                 Some(Phase::Approval) => "a",
-                Some(Phase::Answered) => "A",
+                Some(Phase::Approved) => "A",
             }
         };
-        let loop_backs = state.iteration(step);
+        let loop_backs = state.loop_backs(step);
         let mut note = if loop_backs > 0 { format!("@{loop_backs}") } else { String::new() };
-        if state.failed_checks(step) > 0 {
-            note.push_str(&format!("!{}", state.failed_checks(step)));
+        if state.failed_check_turns(step) > 0 {
+            note.push_str(&format!("!{}", state.failed_check_turns(step)));
         }
-        StepNotation { mark, note }
+        StepNotation { symbol, note }
     }
 
     fn describe_change(change: &ProtocolChange) -> String {
@@ -262,7 +262,10 @@ impl Explored for Steps {
         }
     }
 
-    fn document_differences(run: &Run, Typed { definition, state, document }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { definition, state, document }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let steps = Steps::steps(definition, state);
         let steps = steps.iter().filter_map(|step| {
             let Some(shown) = document.step(step.as_str()) else {
@@ -270,9 +273,10 @@ impl Explored for Steps {
             };
             let active = run.active_turns.get(step).map(|active| active.status);
             let phase = state.phase(definition, step);
-            let is_over =
-                state.done.contains(step) || state.failed.contains(step) || state.looping.contains(step);
-            let items_status = (!is_over && phase == Phase::Each).then(|| {
+            let is_over = state.done.contains(step)
+                || state.failed.contains(step)
+                || state.gates_looping_back.contains(step);
+            let items_status = (!is_over && phase == Phase::WorkOnItems).then(|| {
                 let is_of_step = |item: &StepId| {
                     definition.item_of(item).is_some_and(|(looped_step, _)| looped_step == step)
                 };
@@ -286,21 +290,21 @@ impl Explored for Steps {
             let expected = if let Some(status) = items_status {
                 status
             } else if (active.is_some_and(TurnStatus::has_live_attempt) && phase != Phase::When)
-                || (phase == Phase::Answered && !is_over)
+                || (phase == Phase::Approved && !is_over)
             {
                 Status::Running
             } else if active == Some(TurnStatus::Waiting) && phase != Phase::Conditions {
                 Status::WaitingOnHuman
             } else if state.skipped.contains(step) {
                 Status::Skipped
-            } else if state.done.contains(step) || state.looping.contains(step) {
+            } else if state.done.contains(step) || state.gates_looping_back.contains(step) {
                 Status::Completed
             } else if state.failed.contains(step) {
                 Status::Failed
             } else {
                 Status::Pending
             };
-            let is_right = shown.status == expected && shown.iteration_count == state.iteration(step);
+            let is_right = shown.status == expected && shown.iteration_count == state.loop_backs(step);
             (!is_right).then(|| {
                 format!("`{step}` is shown as {:?}, iteration {}", shown.status, shown.iteration_count)
             })

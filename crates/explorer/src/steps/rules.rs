@@ -14,7 +14,7 @@ use super::super::{Transition, Violation};
 
 pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps>) -> Vec<Violation> {
     let mut violations = Vec::new();
-    if definition.has_loops() {
+    if definition.has_data_loops() {
         check_data_loops(definition, transition, &mut violations);
         return violations;
     }
@@ -28,16 +28,16 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps
 
 /// Items start in order, at most `parallel` at once. A step that shares the items of another (`loop: {with: …}`)
 /// works on an item after the steps it needs. A step is done when all its items are. No item of a skipped step has a
-/// turn. The leader of a loop is the step that has the list of items.
+/// turn.
 fn check_data_loops(
     definition: &Definition,
     transition: &Transition<'_, Steps>,
     violations: &mut Vec<Violation>,
 ) {
     let state = transition.state_after();
-    let loop_leader = |step: &StepId| {
+    let items_owner_of = |step: &StepId| {
         let spec = definition.step(step);
-        definition.leader(spec).map(|leader| leader.id.clone())
+        definition.items_owner(spec).map(|items_owner| items_owner.id.clone())
     };
     let item =
         |step: &StepId, number: u32| StepId::new(format!("{step}.{number}")).expect("BUG: it is an id");
@@ -45,8 +45,9 @@ fn check_data_loops(
         let spec = definition.step(&attempt.step);
         let number = definition.item_of(&attempt.step).map(|(_, number)| number);
         for need in &spec.needs {
-            let shared_number =
-                number.filter(|_| loop_leader(need).is_some() && loop_leader(need) == loop_leader(&spec.id));
+            let shared_number = number.filter(|_| {
+                items_owner_of(need).is_some() && items_owner_of(need) == items_owner_of(&spec.id)
+            });
             let needed = shared_number.map_or_else(|| need.clone(), |number| item(need, number));
             if !state.done.contains(&needed) && !state.done.contains(need) {
                 let what = format!("`{attempt}` starts before `{needed}` is done");
@@ -54,15 +55,18 @@ fn check_data_loops(
             }
         }
     }
-    for (leader, count) in &state.loops {
+    for (items_owner, count) in &state.item_counts {
         let parallel =
-            definition.step(leader).data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
-        let turns =
-            transition.after.active_turns.keys().filter(|step| loop_leader(step).as_ref() == Some(leader));
+            definition.step(items_owner).data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
+        let turns = transition
+            .after
+            .active_turns
+            .keys()
+            .filter(|step| items_owner_of(step).as_ref() == Some(items_owner));
         let numbers: BTreeSet<_> =
             turns.filter_map(|step| definition.item_of(step)).map(|(_, number)| number).collect();
         if numbers.len() > parallel as usize {
-            let what = format!("the items {numbers:?} of `{leader}` are worked on at once");
+            let what = format!("the items {numbers:?} of `{items_owner}` are worked on at once");
             violations.push(Violation::new("no more items at once than `parallel`", what));
         }
         let mut active = transition.after.active_turns.keys().filter_map(|step| definition.item_of(step));
@@ -70,7 +74,7 @@ fn check_data_loops(
             let what = format!("item {number} of `{step}` is in a turn");
             violations.push(Violation::new("no item of a skipped step is in a turn", what));
         }
-        for step in definition.step_ids().filter(|step| loop_leader(step).as_ref() == Some(leader)) {
+        for step in definition.step_ids().filter(|step| items_owner_of(step).as_ref() == Some(items_owner)) {
             let all = (1..=*count).all(|number| state.done.contains(&item(step, number)));
             if state.done.contains(step) != all && !state.skipped.contains(step) {
                 let what = format!("`{step}` is done: {}, all its items: {all}", state.done.contains(step));
@@ -93,7 +97,7 @@ fn check_starts(
     violations: &mut Vec<Violation>,
 ) {
     let state = transition.state_after();
-    let below_loop_back = downstream(definition, targets(definition, &state.looping));
+    let below_loop_back = downstream(definition, targets(definition, &state.gates_looping_back));
     for attempt in transition.started() {
         let needs = &definition.step(&attempt.step).needs;
         if let Some(missing) = needs.iter().find(|need| !state.done.contains(*need)) {
@@ -133,11 +137,13 @@ fn check_loop_backs(
             let what = format!("{steps:?} are reset, but the gates reach back over {expected:?}");
             violations.push(Violation::new("a loop-back resets everything below its target", what));
         }
-        if let Some(gate) = gates.iter().find(|gate| before.iteration(gate) + 1 >= max) {
-            let what = format!("`{gate}` was executed {} times", before.iteration(gate) + 1);
+        if let Some(gate) = gates.iter().find(|gate| before.loop_backs(gate) + 1 >= max) {
+            let what = format!("`{gate}` was executed {} times", before.loop_backs(gate) + 1);
             violations.push(Violation::new("gates respect max_iterations", what));
         }
-        if loop_targets.is_empty() || gates.iter().cloned().collect::<BTreeSet<_>>() != before.looping {
+        if loop_targets.is_empty()
+            || gates.iter().cloned().collect::<BTreeSet<_>>() != before.gates_looping_back
+        {
             violations.push(Violation::new(
                 "one loop-back for all failed gates",
                 format!("{gates:?} go back to {loop_targets:?}"),
@@ -145,17 +151,17 @@ fn check_loop_backs(
         }
     }
     for step in definition.step_ids() {
-        let loop_backs = if restarted.contains(step) { 0 } else { before.iteration(step) };
+        let loop_backs = if restarted.contains(step) { 0 } else { before.loop_backs(step) };
         let expected = loop_backs + u32::from(reset.contains(step));
-        if after.iteration(step) != expected {
-            let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.iteration(step));
+        if after.loop_backs(step) != expected {
+            let what = format!("`{step}` had {} loop-backs, and counts {}", expected, after.loop_backs(step));
             violations.push(Violation::new("every loop-back is counted", what));
         }
     }
     if let Some((step, Verdict::GateFailed)) = verdict(transition) {
-        let is_last = before.iteration(step) + 1 >= max;
+        let is_last = before.loop_backs(step) + 1 >= max;
         if after.failed.contains(step) != is_last {
-            let executions = before.iteration(step) + 1;
+            let executions = before.loop_backs(step) + 1;
             let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
             violations.push(Violation::new("gates respect max_iterations", what));
         }
@@ -183,13 +189,13 @@ fn check_phases(
         let from = before.phases.get(step);
         let is_reached = from == Some(phase)
             || match phase {
-                Phase::When | Phase::Items | Phase::Each => false,
+                Phase::When | Phase::ReadItems | Phase::WorkOnItems => false,
                 Phase::Conditions => from.is_none() && !spec.when.is_empty() && !spec.gates.is_empty(),
                 // Follows `when` or `gates`, if the step has one of them. With both it follows `gates`.
                 Phase::Work => {
                     (from.is_none() && spec.gates.is_empty() != spec.when.is_empty())
                         || from == Some(&Phase::Conditions)
-                        || (from == Some(&Phase::Checks) && after.failed_checks(step) > 0)
+                        || (from == Some(&Phase::Checks) && after.failed_check_turns(step) > 0)
                 }
                 Phase::Checks => {
                     !spec.checks.is_empty()
@@ -200,7 +206,7 @@ fn check_phases(
                     spec.human_in_the_loop
                         && (from == Some(&Phase::Work) || (from.is_none() && spec.gates.is_empty()))
                 }
-                Phase::Answered => {
+                Phase::Approved => {
                     from == Some(&Phase::Approval)
                         || (spec.is_for_person() && (from == Some(&Phase::Work) || spec.gates.is_empty()))
                 }
@@ -208,7 +214,8 @@ fn check_phases(
         if !is_reached {
             wrong(format!("`{step}` goes from {from:?} to {phase:?}"));
         }
-        if after.done.contains(step) || after.failed.contains(step) || after.looping.contains(step) {
+        if after.done.contains(step) || after.failed.contains(step) || after.gates_looping_back.contains(step)
+        {
             wrong(format!("`{step}` is over, and in {phase:?}"));
         }
     }
@@ -254,7 +261,7 @@ fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, viola
         }
         Some((step, Verdict::ChecksFailed)) => {
             let attempts = definition.max_attempts(step).get();
-            let failures = before.failed_checks(step) + 1;
+            let failures = before.failed_check_turns(step) + 1;
             if after.failed.contains(step) != (failures >= attempts) {
                 let what = format!("the checks of `{step}` failed {failures} times of {attempts}");
                 violations.push(Violation::new("red checks cost an attempt", what));
@@ -275,7 +282,7 @@ fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, viola
     );
     let is_deferred = matches!(transition.entry.input, EntryInput::Deferred);
     // A deferred transition completes the first approved step; the end of the run completes all of them.
-    let approved = before.phases.iter().filter(|(_, phase)| **phase == Phase::Answered);
+    let approved = before.phases.iter().filter(|(_, phase)| **phase == Phase::Approved);
     let approved: Vec<_> = approved.map(|(step, _)| step.clone()).collect();
     let completed = approved.iter().filter(|step| after.done.contains(*step));
     done.extend(completed.filter(|_| is_deferred || ends).cloned());
@@ -309,8 +316,8 @@ fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, viola
         let what = format!("{:?} are done, by the reports {done:?}", after.done);
         violations.push(Violation::new("a step is done by a report or a skip", what));
     }
-    let statuses = [&after.done, &after.failed, &after.looping];
-    let steps = after.done.iter().chain(&after.failed).chain(&after.looping);
+    let statuses = [&after.done, &after.failed, &after.gates_looping_back];
+    let steps = after.done.iter().chain(&after.failed).chain(&after.gates_looping_back);
     if let Some(step) =
         steps.into_iter().find(|step| statuses.iter().filter(|set| set.contains(*step)).count() > 1)
     {

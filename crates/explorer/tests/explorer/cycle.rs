@@ -34,8 +34,8 @@ fn parallel(max_iterations: u32) -> Model<Cycle> {
     model("two tasks at once", definition, Slots::All)
 }
 
-/// Explores a model, and compares its counts with the section `mark` of its page in `docs/`.
-fn expect_counts(mark: &str, model: &Model<Cycle>, limits: Limits) {
+/// Explores a model, and compares its counts with the section `section_name` of its page in `docs/`.
+fn expect_counts(section_name: &str, model: &Model<Cycle>, limits: Limits) {
     let seen = explored(model, limits);
     let interruptions = match limits.interruptions {
         Interruptions::Never => ", without interruptions",
@@ -49,7 +49,7 @@ fn expect_counts(mark: &str, model: &Model<Cycle>, limits: Limits) {
         seen.transitions,
         seen.refusals
     );
-    expect_section("cycle.md", mark, &counts);
+    expect_section("cycle.md", section_name, &counts);
 }
 
 #[test]

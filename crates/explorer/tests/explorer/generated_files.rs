@@ -8,13 +8,13 @@ pub(crate) fn expect_file(name: &str, text: &str) {
     expect_content(name, |_| text.to_owned());
 }
 
-/// Compares the section between `<!-- mark -->` and `<!-- end of mark -->` of a file in `docs/` with `text`, or
+/// Compares the section between `<!-- NAME -->` and `<!-- end of NAME -->` of a file in `docs/` with `text`, or
 /// writes it if `CALLBOARD_REWRITE` is set.
-pub(crate) fn expect_section(name: &str, mark: &str, text: &str) {
+pub(crate) fn expect_section(name: &str, section_name: &str, text: &str) {
     expect_content(name, |committed| {
-        let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
-        let (head, rest) = committed.split_once(&start).expect("the page has the mark");
-        let (_, tail) = rest.split_once(&end).expect("the page has the mark's end");
+        let (start, end) = (format!("<!-- {section_name} -->\n"), format!("<!-- end of {section_name} -->"));
+        let (head, rest) = committed.split_once(&start).expect("the page has the section");
+        let (_, tail) = rest.split_once(&end).expect("the page has the end of the section");
         format!("{head}{start}{text}{end}{tail}")
     });
 }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use explorer::issue::{definition, describe_pending};
 use explorer::{Explored as _, Limits, Model, Slots, WalkParams, WalkStats};
 use protocol::issue::{
-    Closing, Definition, Document, Issue, Pending, Stage, State, Step, TriageMode, Verdict, check,
+    CloseIssue, Definition, Document, Issue, Pending, Stage, State, Step, TriageMode, Verdict, check,
 };
 use protocol::{Event, Move, Next, Protocol as _};
 
@@ -20,32 +20,50 @@ fn violations(document: &Document) -> Vec<String> {
     all.map(|violation| format!("{}: {}", violation.pointer, violation.message)).collect()
 }
 
-fn model(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Model<Issue> {
-    Model::new(name, definition(attempts, questions, triage, closing), Slots::All, violations)
+fn model(
+    name: &str,
+    attempts: u32,
+    questions: u32,
+    triage: TriageMode,
+    close_issue: CloseIssue,
+) -> Model<Issue> {
+    Model::new(name, definition(attempts, questions, triage, close_issue), Slots::All, violations)
 }
 
 /// A model in which a step that fails once has no attempts left.
-fn strict(name: &str, attempts: u32, questions: u32, triage: TriageMode, closing: Closing) -> Model<Issue> {
-    let mut definition = definition(attempts, questions, triage, closing);
+fn strict(
+    name: &str,
+    attempts: u32,
+    questions: u32,
+    triage: TriageMode,
+    close_issue: CloseIssue,
+) -> Model<Issue> {
+    let mut definition = definition(attempts, questions, triage, close_issue);
     definition.max_attempts = NonZeroU32::MIN;
     Model::new(name, definition, Slots::All, violations)
 }
 
 #[test]
 fn every_state_of_issue_keeps_the_rules() {
-    let (first, omitted) = (TriageMode::First, TriageMode::Omitted);
-    let (at_once, by_merge) = (Closing::ByRun, Closing::ByMerge);
+    let (with_triage, without_triage) = (TriageMode::Run, TriageMode::Skip);
+    let (at_once, by_merge) = (CloseIssue::ByRun, CloseIssue::ByMerge);
     let models = [
         (
-            strict("three attempts, one question, no retries or interruptions", 3, 1, first, at_once),
+            strict("three attempts, one question, no retries or interruptions", 3, 1, with_triage, at_once),
             Limits::with_any_requests().uninterrupted(),
         ),
-        (model("three attempts, one question", 3, 1, first, at_once), Limits::with_requests(0)),
-        (strict("one attempt, two questions, no retries", 1, 2, omitted, by_merge), Limits::with_requests(0)),
-        (model("two attempts, no questions", 2, 0, first, by_merge), Limits::with_requests(1)),
-        (strict("one attempt, one question, no retries", 1, 1, omitted, by_merge), Limits::with_requests(1)),
+        (model("three attempts, one question", 3, 1, with_triage, at_once), Limits::with_requests(0)),
         (
-            model("one attempt, separate starts", 1, 0, first, by_merge).scheduling_separately(),
+            strict("one attempt, two questions, no retries", 1, 2, without_triage, by_merge),
+            Limits::with_requests(0),
+        ),
+        (model("two attempts, no questions", 2, 0, with_triage, by_merge), Limits::with_requests(1)),
+        (
+            strict("one attempt, one question, no retries", 1, 1, without_triage, by_merge),
+            Limits::with_requests(1),
+        ),
+        (
+            model("one attempt, separate starts", 1, 0, with_triage, by_merge).scheduling_separately(),
             Limits::with_requests(1),
         ),
     ];
@@ -80,7 +98,7 @@ fn situation(definition: &Definition, state: &State, step: Step) -> String {
 
 /// Returns the transition table: every decision once.
 fn transitions() -> String {
-    let definition = definition(2, 2, TriageMode::First, Closing::ByRun);
+    let definition = definition(2, 2, TriageMode::Run, CloseIssue::ByRun);
     let mut states = vec![Issue::begin(&definition)];
     let mut rows = Vec::new();
     let mut next = 0;
@@ -103,7 +121,7 @@ fn transitions() -> String {
             let mut after = state.clone();
             changes.iter().for_each(|change| Issue::apply(&mut after, change));
             let next = match next {
-                Next::Queue(steps) | Next::QueueIdle(steps) => {
+                Next::Queue(steps) | Next::QueueUnlessInTurn(steps) => {
                     steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
                 }
                 Next::Finish(outcome) | Next::Drain(outcome) => format!("**{outcome:?}**").to_lowercase(),
@@ -117,7 +135,8 @@ fn transitions() -> String {
             if !rows.contains(&row) {
                 rows.push(row);
             }
-            after.appeared.clear();
+            // It lists the steps outside the pipeline that the run shows. No decision depends on it.
+            after.answer_steps.clear();
             if !states.contains(&after) {
                 states.push(after);
             }
@@ -138,7 +157,7 @@ fn the_table_shows_every_transition() {
 
 /// Returns the edges of the pipeline: from each stage, by each verdict, to the step that is next.
 fn diagram() -> String {
-    let definition = definition(2, 0, TriageMode::First, Closing::ByRun);
+    let definition = definition(2, 0, TriageMode::Run, CloseIssue::ByRun);
     let mut text = "```mermaid\nflowchart LR\n".to_owned();
     let mut state = Issue::begin(&definition);
     let mut stages = vec![state.stage];
@@ -178,7 +197,7 @@ fn the_diagram_shows_the_transition_table() {
 #[test]
 fn long_walks_of_issue_keep_the_rules_and_end() {
     let walks = WalkParams { seed: 19, count: 80, requests: 1, writes: 0, longest: 1_000 };
-    let model = model("walk", 3, 3, TriageMode::First, Closing::ByRun);
+    let model = model("walk", 3, 3, TriageMode::Run, CloseIssue::ByRun);
     let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 0 && walked.failed > 0, "the walks should end in different ways: {walked:?}");
 }

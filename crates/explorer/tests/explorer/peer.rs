@@ -1,7 +1,7 @@
 //! `peer`, explored: every state of new, continued and imported cycles.
 
-use explorer::peer::{LEGEND, continued, cycle, global, imported, model, positions};
-use explorer::{DocumentWrites, Exploration, Limits, Model, WalkParams, WalkStats};
+use explorer::peer::{LEGEND, continued, cycle, document_statuses, global, imported, model};
+use explorer::{DocumentChanges, Exploration, Limits, Model, WalkParams, WalkStats};
 use protocol::peer::{Definition, Peer};
 
 use super::explore_all::{counts, explore_all, totals};
@@ -47,9 +47,9 @@ fn every_state_of_a_cycle_keeps_the_rules() {
     expect_file("protocols/peer/counts.md", &counts("cycle", &models, &explored));
     let about = "`peer`: new, continued and imported cycles, also with a write";
     expect_section("exploration.md", "counts of peer", &totals(about, &explored));
-    let mut writes = DocumentWrites::default();
-    explored.iter().for_each(|seen| writes.add(seen));
-    let diagram = format!("```mermaid\n{}```\n", writes.diagram(&positions()));
+    let mut changes = DocumentChanges::default();
+    explored.iter().for_each(|seen| changes.add(seen));
+    let diagram = format!("```mermaid\n{}```\n", changes.diagram(&document_statuses()));
     expect_section("peer.md", "course of a cycle", &diagram);
 }
 

@@ -76,7 +76,7 @@ pub(crate) const NESTED: Shape = Shape {
 };
 
 /// Both gates may fail before either loop-back; one target is above the other.
-pub(crate) const GATHERED: Shape = Shape {
+pub(crate) const GATES_SIDE_BY_SIDE: Shape = Shape {
     name: "gates side by side",
     steps: &[("plan", &[]), ("code", &["plan"]), ("near", &["code"]), ("far", &["code"])],
     gates: &[("near", "code"), ("far", "plan")],

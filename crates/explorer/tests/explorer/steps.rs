@@ -7,9 +7,9 @@ use protocol::steps::{Document, OnFailure, Status, Steps};
 use super::explore_all::{counts, explore_all, totals};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
-    APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE, GATHERED,
-    IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART, RESTARTED_ITEMS,
-    RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WHEN, WORKTREE, WORKTREES,
+    APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE,
+    GATES_SIDE_BY_SIDE, IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART,
+    RESTARTED_ITEMS, RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WHEN, WORKTREE, WORKTREES,
 };
 use super::{ITERATIONS, POLICIES, model};
 
@@ -21,7 +21,7 @@ const GRAPHS: [(&Shape, usize); 12] = [
     (&GATE, 2),
     (&FORK, 1),
     (&NESTED, 1),
-    (&GATHERED, 0),
+    (&GATES_SIDE_BY_SIDE, 0),
     (&CROSSED, 0),
     (&SIBLING, 1),
     (&JOIN, 0),
@@ -115,7 +115,7 @@ fn every_state_of_data_loops_keeps_the_rules() {
     expect_section("exploration.md", "counts of data loops", &totals(about, &explored));
 }
 
-/// After a request of another client, an engine starts queued steps in an entry of its own, and may be killed before.
+/// After a request of a command, an engine starts queued steps in an entry of its own, and may be killed before.
 #[test]
 fn starts_in_entries_of_their_own_keep_the_rules() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];

@@ -1,4 +1,4 @@
-//! `team`, explored: one group in full, two for interference. All documents are validated with the schemas of the seed.
+//! `team`, explored: one group in full, two for interference. All documents are validated with the original schemas.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,14 +21,14 @@ fn uninterrupted(requests: usize) -> Limits {
     Limits { interruptions: Interruptions::Never, ..Limits::with_requests(requests) }
 }
 
-/// Explores a model, and compares its counts with the section `mark` of its page in `docs/`.
-fn expect_counts(mark: &str, name: &str, model: &Model<Team>, limits: Limits) {
+/// Explores a model, and compares its counts with the section `section_name` of its page in `docs/`.
+fn expect_counts(section_name: &str, name: &str, model: &Model<Team>, limits: Limits) {
     let seen = explored(model, limits);
     let counts = format!(
         "* {name}: {} states, {} transitions, {} refused requests\n",
         seen.states, seen.transitions, seen.refusals
     );
-    expect_section("team.md", mark, &counts);
+    expect_section("team.md", section_name, &counts);
 }
 
 #[test]
@@ -120,13 +120,13 @@ fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
     reported.chain(exhausted).collect()
 }
 
-/// The status of a group in the words of the seed, and what a person is asked or has decided about it.
+/// The status of a group in the words of the original, and what a person is asked or has decided about it.
 fn shown(state: &State, started: bool) -> String {
     let group = state.groups.values().next().expect("there is a group");
     let status = group.stage.status(started);
-    match group.hold {
+    match group.progress {
         GroupProgress::Open => status.to_owned(),
-        GroupProgress::Asks(limit) => format!("{status}, asks ({limit:?})"),
+        GroupProgress::Asks(reason) => format!("{status}, asks ({reason:?})"),
         GroupProgress::Splitting => format!("{status}, splitting"),
         GroupProgress::Skipped => format!("{status}, closed: skipped"),
         GroupProgress::Split => format!("{status}, closed: split"),
@@ -145,12 +145,12 @@ fn transitions() -> (Vec<[String; 4]>, usize) {
             let group = state.groups.values_mut().next().expect("there is a group");
             group.stage = stage;
             if role == Role::Decision {
-                group.hold = GroupProgress::Asks(DecisionReason::Developer);
+                group.progress = GroupProgress::Asks(DecisionReason::Developer);
             }
             let before = shown(&state, role != Role::Decision);
             // Only the role whose turn it is can have no attempts left.
             let is_current_step = Team::decide(&definition, &state, Event::Opened).next
-                == protocol::Next::QueueIdle(vec![step_of(&event)]);
+                == protocol::Next::QueueUnlessInTurn(vec![step_of(&event)]);
             let decided = Team::decide(&definition, &state, event);
             decided.changes.iter().for_each(|change| Team::apply(&mut state, change));
             if decided.changes.is_empty() || !is_current_step {

@@ -17,7 +17,7 @@ pub const ENGINE: &str = "callboard";
 /// What an attempt is given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Brief {
-    /// The name of the workflow, or the instruction of a cycle.
+    /// The name of the workflow, or the instruction of a peer cycle.
     pub workflow: String,
     /// The agent of the step; an adapter of this name may be configured.
     pub agent: String,
@@ -61,21 +61,22 @@ pub struct Brief {
     pub tree_use: TreeUse,
     /// A branch name. The engine lists the existing branches `NAME` and `NAME/*` in the field `git` of the report.
     #[serde(skip)]
-    pub branches_below: Option<&'static str>,
-    /// What a command step runs.
+    pub list_branches_below: Option<&'static str>,
+    /// The checks that the engine runs in a command step, which has no agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
     /// The files that the attempt may edit instead of reporting.
     #[serde(skip)]
     pub copies: Vec<PrivateCopy>,
+    /// What happens to the `memory_updates` of its report.
     #[serde(skip)]
-    pub memory: MemoryUpdates,
+    pub memory_policy: MemoryPolicy,
 }
 
 /// What happens to the `memory_updates` of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MemoryUpdates {
+pub enum MemoryPolicy {
     /// The protocol does not have them.
     #[default]
     Unused,
@@ -108,10 +109,10 @@ impl Brief {
             worktree: None,
             reset: None,
             tree_use: TreeUse::Changes,
-            branches_below: None,
+            list_branches_below: None,
             checks: Vec::new(),
             copies: Vec::new(),
-            memory: MemoryUpdates::Unused,
+            memory_policy: MemoryPolicy::Unused,
         }
     }
 }

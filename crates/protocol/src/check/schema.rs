@@ -1,9 +1,9 @@
-//! Checks a value against a JSON Schema (draft 07). Supports the keywords that the schemas of the seeds use, and a few
+//! Checks a value against a JSON Schema (draft 07). Supports the keywords that the original schemas use, and a few
 //! that the schema of a report needs.
 
 use serde_json::{Map, Value};
 
-use super::{Violation, entry, kind, member, shortened};
+use super::{Violation, entry_pointer, json_type, member_pointer, shortened};
 use crate::Timestamp;
 
 /// A JSON Schema for schemas, one level deep. It lists the keywords that [`violations`] checks, and annotations, which
@@ -42,12 +42,12 @@ fn problem_at(keywords: &Value, schema: &Value, at: &str) -> Option<Violation> {
     if let Some(unknown) = unknown {
         let (message, repair) =
             (format!("`{unknown}` is not a type"), format!("use one of {}", TYPES.join(", ")));
-        return Some(Violation { rule: "word", pointer: member(at, "type"), message, repair });
+        return Some(Violation { rule: "word", pointer: member_pointer(at, "type"), message, repair });
     }
     let properties = schema["properties"].as_object().into_iter().flatten();
-    let at_properties = member(at, "properties");
-    let inner = properties.map(|(name, inner)| (inner, member(&at_properties, name)));
-    let named = |keyword: &'static str| Some((schema.get(keyword)?, member(at, keyword)));
+    let at_properties = member_pointer(at, "properties");
+    let inner = properties.map(|(name, inner)| (inner, member_pointer(&at_properties, name)));
+    let named = |keyword: &'static str| Some((schema.get(keyword)?, member_pointer(at, keyword)));
     let mut inner = inner.chain(named("additionalProperties")).chain(named("items"));
     inner.find_map(|(inner, at)| problem_at(keywords, inner, &at))
 }
@@ -74,7 +74,7 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
         } else {
             format!("write {expected}")
         };
-        return add("type", format!("it is {}, not {expected}", kind(value)), repair);
+        return add("type", format!("it is {}, not {expected}", json_type(value)), repair);
     }
     let words = schema["enum"].as_array().cloned().or_else(|| Some(vec![schema.get("const")?.clone()]));
     if let Some(words) = words.filter(|words| !words.contains(value)) {
@@ -102,12 +102,12 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
         let properties = schema["properties"].as_object().unwrap_or(&none);
         for (name, member_value) in object {
             if let Some(inner) = properties.get(name).or_else(|| schema.get("additionalProperties")) {
-                check(inner, member_value, member(&at, name), found);
+                check(inner, member_value, member_pointer(&at, name), found);
             }
         }
     }
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-        check(&schema["items"], item, entry(&at, index), found);
+        check(&schema["items"], item, entry_pointer(&at, index), found);
     }
 }
 
@@ -167,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    /// The schemas of the seed of `team`, each with its example.
-    const SEED_FILES: [(&str, &str); 6] = [
+    /// The original schemas of `team`, each with its example.
+    const SCHEMAS_WITH_EXAMPLES: [(&str, &str); 6] = [
         (
             include_str!("../../../../docs/schema/team/pm_state.schema.json"),
             include_str!("../../tests/fixtures/team/pm_state.json"),
@@ -287,10 +287,10 @@ mod tests {
     fn pointers(value: &Value, at: &str, found: &mut Vec<String>) {
         found.push(at.to_owned());
         for (name, inner) in value.as_object().into_iter().flatten() {
-            pointers(inner, &member(at, name), found);
+            pointers(inner, &member_pointer(at, name), found);
         }
         for (index, inner) in value.as_array().into_iter().flatten().enumerate() {
-            pointers(inner, &entry(at, index), found);
+            pointers(inner, &entry_pointer(at, index), found);
         }
     }
 
@@ -318,7 +318,7 @@ mod tests {
             json!({ "id": 1, "status": "x", "started_at": "soon" }),
         ];
         let mut compared = 0;
-        for (schema, example) in SEED_FILES {
+        for (schema, example) in SCHEMAS_WITH_EXAMPLES {
             let schema: Value = serde_json::from_str(schema).unwrap();
             let example: Value = serde_json::from_str(example).unwrap();
             let full = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();

@@ -13,7 +13,7 @@ use super::report::form;
 use super::step::{Role, Step};
 use crate::brief::{Brief, PrivateCopy, Worktree};
 use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 
 const PLACEHOLDERS: &[&str] =
     &["cycle_id", "iteration", "max_iterations", "task", "assignment", "feedback", "context"];
@@ -36,12 +36,12 @@ pub(super) fn brief(
     let prompt = step.role().map(|role| prompt(definition, document, step, role)).unwrap_or_default();
     let is_check = step.kind(definition) == StepKind::Command;
     Brief {
-        workflow: document.state.title.clone(),
+        workflow: document.master_file.title.clone(),
         timeout: definition.timeout,
         counted_attempt,
         last_error: document.step(step).and_then(|step| step.error.clone()),
         form: form(document, step),
-        iteration: document.state.current_iteration.max(1),
+        iteration: document.master_file.current_iteration.max(1),
         worktree: worktree(definition, step),
         checks: if is_check { definition.checks.clone() } else { Vec::new() },
         copies: copies(definition, document, step),
@@ -63,15 +63,15 @@ pub(super) fn worktree_name(task: &str) -> crate::StepId {
 /// Returns the private copies that the agent may edit instead of reporting fields; none in the user's checkout.
 fn copies(definition: &Definition, document: &Document, step: &Step) -> Vec<PrivateCopy> {
     let uses_worktree = definition.merge_mode != MergeMode::InPlace;
-    let files: &[&str] = if uses_worktree && *step == Step::Phase(Role::Ra) {
+    let files: &[&str] = if uses_worktree && *step == Step::Phase(Role::Analyst) {
         &[layout::REQUIREMENTS]
-    } else if uses_worktree && *step == Step::Phase(Role::Ep) {
+    } else if uses_worktree && *step == Step::Phase(Role::Planner) {
         &[layout::EXPLORATION, layout::ARCHITECTURE, layout::PLAN]
     } else {
         &[]
     };
     let copy = |file: &&str| PrivateCopy {
-        path: layout::progress_path(&document.state.cycle_id, file),
+        path: layout::progress_path(&document.master_file.cycle_id, file),
         body: document.file_or_blank(file).to_owned(),
     };
     files.iter().map(copy).collect()
@@ -81,7 +81,7 @@ fn prompt(definition: &Definition, document: &Document, step: &Step, role: Role)
     let built_in = TEMPLATES.iter().find(|template| template.role == role.as_str());
     let built_in = built_in.map_or("", |template| template.text);
     let template = definition.templates.get(&role).map_or(built_in, String::as_str);
-    let state = &document.state;
+    let state = &document.master_file;
     let filled = fill(template, |name| match name {
         "cycle_id" => Some(state.cycle_id.clone()),
         "iteration" => Some(state.current_iteration.to_string()),
@@ -96,37 +96,37 @@ fn prompt(definition: &Definition, document: &Document, step: &Step, role: Role)
 }
 
 fn assignment(document: &Document, step: &Step) -> String {
-    let is_first = document.state.current_iteration <= 1;
+    let is_first = document.master_file.current_iteration <= 1;
     match step {
-        Step::Phase(Role::Ra) if is_first => "Write the requirements of the task.".to_owned(),
-        Step::Phase(Role::Ra) => {
+        Step::Phase(Role::Analyst) if is_first => "Write the requirements of the task.".to_owned(),
+        Step::Phase(Role::Analyst) => {
             "Revise the requirements: take up the extension of the task and the feedback below, or confirm that nothing changes."
                 .to_owned()
         }
         Step::Explore => {
             "Explore the repository while the requirements are being written. Do not plan yet.".to_owned()
         }
-        Step::Phase(Role::Ep) => {
+        Step::Phase(Role::Planner) => {
             "Complete the exploration and plan the work for the requirements below, as tasks.".to_owned()
         }
-        Step::Phase(Role::Cd) => {
+        Step::Phase(Role::Developer) => {
             "Carry out the open tasks of the plan, and fix the bugs that the feedback below names.".to_owned()
         }
         Step::Task(task) => format!(
             "Carry out the task `{task}` of the plan and nothing else. Other tasks are carried out at the same time in other worktrees."
         ),
         Step::Baseline => "Run the tests as they are now, before anything is changed, and report the figures.".to_owned(),
-        Step::Phase(Role::Vas) => "Validate the code of this iteration against the requirements.".to_owned(),
+        Step::Phase(Role::Validator) => "Validate the code of this iteration against the requirements.".to_owned(),
         Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => String::new(),
     }
 }
 
 /// Returns what `feedback_log` has for an agent in this iteration.
 fn feedback(document: &Document, role: Role) -> String {
-    let log = document.state.coordination.feedback_log.iter();
+    let log = document.master_file.coordination.feedback_log.iter();
     let mut entries = log
         .filter(|entry| entry.target == role.as_str())
-        .filter(|entry| entry.iteration == Some(document.state.current_iteration))
+        .filter(|entry| entry.iteration == Some(document.master_file.current_iteration))
         .peekable();
     if entries.peek().is_none() {
         return "## Feedback\n\nThere is none.".to_owned();
@@ -141,7 +141,7 @@ fn feedback(document: &Document, role: Role) -> String {
 
 /// Returns the sections of the document that the agent works from.
 fn context(document: &Document, step: &Step, role: Role) -> String {
-    let state = &document.state;
+    let state = &document.master_file;
     let mut text = format!("## What there is so far\n\n{UNTRUSTED}\n");
     let mut show = |title: &str, body: String| {
         write!(text, "\n### {title}\n\n{body}").expect("BUG: a string takes all");
@@ -151,13 +151,13 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
         let body = format!("{}\n\n{edge_cases}", requirements.specification.trim_end());
         show(&format!("Requirements {}", requirements.version), code_block("markdown", &body));
     }
-    if let (Role::Ep | Role::Cd, Some(exploration)) = (role, &state.exploration) {
+    if let (Role::Planner | Role::Developer, Some(exploration)) = (role, &state.exploration) {
         let body = serde_json::to_string_pretty(exploration).unwrap_or_default();
         show(&format!("Exploration {}", exploration.version), code_block("json", &body));
     }
-    if let (Role::Ep | Role::Cd | Role::Vas, Some(plan)) = (role, &state.plan) {
+    if let (Role::Planner | Role::Developer | Role::Validator, Some(plan)) = (role, &state.plan) {
         let mut shown = plan.clone();
-        if role == Role::Cd {
+        if role == Role::Developer {
             shown.tasks.retain(|task| match step.task() {
                 Some(own_task) => task.id == own_task.as_str(),
                 None => task.status != TaskStatus::Completed,
@@ -166,7 +166,7 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
         let body = serde_json::to_string_pretty(&shown).unwrap_or_default();
         show(&format!("Plan {}", plan.version), code_block("json", &body));
     }
-    if let (Role::Vas, Some(changes)) = (role, &state.changes) {
+    if let (Role::Validator, Some(changes)) = (role, &state.changes) {
         let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
         let body: String = recent.map(layout::change_line).collect();
         show("Changes of this iteration", code_block("json", &body));

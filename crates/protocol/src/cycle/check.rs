@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::document::{
-    AgentStatus, BlockerStatus, CycleState, DecisionStatus, Effort, FeedbackKind, FileAction, Phase, Status,
+    AgentStatus, BlockerStatus, DecisionStatus, Effort, FeedbackKind, FileAction, MasterFile, Phase, Status,
     TaskStatus,
 };
-use crate::check::{Location, Violation, ViolationCollector, kind, shortened};
+use crate::check::{Location, Violation, ViolationCollector, json_type, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
 /// The files that `callboard check` knows.
@@ -22,7 +22,7 @@ fn matches(name: &str, value: &Value) -> bool {
 
 fn check_file(value: &Value) -> CheckedFile {
     let violations = check(value);
-    let summary = match serde_json::from_value::<CycleState>(value.clone()) {
+    let summary = match serde_json::from_value::<MasterFile>(value.clone()) {
         Ok(state) => format!(
             "iteration {} of {}, {}",
             state.current_iteration,
@@ -36,13 +36,13 @@ fn check_file(value: &Value) -> CheckedFile {
 
 /// Returns the rules that the document violates. A missing field is no violation: examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
-    let mut findings = ViolationCollector::default();
+    let mut violations = ViolationCollector::default();
     let root = Location::document();
     if !document.is_object() {
-        findings.wrong_type(&root, document, "an object", "start from the file of a new cycle");
-        return findings.0;
+        violations.wrong_type(&root, document, "an object", "start from the file of a new cycle");
+        return violations.0;
     }
-    let mut rules = Rules { findings };
+    let mut rules = Rules { violations };
     rules.check_enum::<Status>(document, &root, "status");
     rules.check_enum::<Phase>(document, &root, "current_phase");
     rules.agents(document, &root);
@@ -58,19 +58,19 @@ pub fn check(document: &Value) -> Vec<Violation> {
     }
     if document["status"] == "failed" && document["failure_reason"].as_str().is_none_or(str::is_empty) {
         let message = "the cycle has failed and has no `failure_reason`".to_owned();
-        rules.findings.add("failed-without-reason", &root, message, "add the field `failure_reason`");
+        rules.violations.add("failed-without-reason", &root, message, "add the field `failure_reason`");
     }
-    if rules.findings.0.is_empty()
-        && let Err(error) = serde_json::from_value::<CycleState>(document.clone())
+    if rules.violations.0.is_empty()
+        && let Err(error) = serde_json::from_value::<MasterFile>(document.clone())
     {
         let message = format!("the document cannot be read: {error}");
-        rules.findings.add("wrong-type", &root, message, "give the field the type of the format");
+        rules.violations.add("wrong-type", &root, message, "give the field the type of the format");
     }
-    rules.findings.0
+    rules.violations.0
 }
 
 struct Rules {
-    findings: ViolationCollector,
+    violations: ViolationCollector,
 }
 
 impl Rules {
@@ -83,7 +83,7 @@ impl Rules {
         // The error lists the permitted values: "unknown variant `x`, expected one of `a`, `b`".
         let error = error.to_string();
         let words = error.split_once("expected ").map_or("a word of the format", |(_, words)| words);
-        self.findings.add("unknown-word", &at, message, format!("use {}", words.replace('`', "")));
+        self.violations.add("unknown-word", &at, message, format!("use {}", words.replace('`', "")));
     }
 
     fn agents(&mut self, document: &Value, root: &Location) {
@@ -100,7 +100,7 @@ impl Rules {
             {
                 let at = at.entry(index);
                 let message = format!("`{name}` is completed twice");
-                self.findings.add("duplicate-phase", &at, message, "remove the second entry");
+                self.violations.add("duplicate-phase", &at, message, "remove the second entry");
             }
         }
     }
@@ -111,7 +111,7 @@ impl Rules {
             && current > max
         {
             let message = format!("`current_iteration` is {current}, and `max_iterations` is {max}");
-            self.findings.add(
+            self.violations.add(
                 "too-many-iterations",
                 &root.field("current_iteration"),
                 message,
@@ -126,13 +126,13 @@ impl Rules {
             if let Some(number) = iteration["number"].as_u64() {
                 if !seen.insert(number) {
                     let message = format!("there are two iterations {number}");
-                    self.findings.add("duplicate-id", &at, message, "number the iterations from 1");
+                    self.violations.add("duplicate-id", &at, message, "number the iterations from 1");
                 }
                 if iteration.get("completed_at").is_none_or(Value::is_null) {
                     open.push((number, at));
                 }
             } else {
-                self.findings.add(
+                self.violations.add(
                     "missing-field",
                     &at,
                     "the iteration has no `number`".to_owned(),
@@ -142,7 +142,7 @@ impl Rules {
         }
         if let [(first, _), .., (_, at)] = open.as_slice() {
             let message = format!("iteration {first} is open, too");
-            self.findings.add(
+            self.violations.add(
                 "open-iterations",
                 at,
                 message,
@@ -158,7 +158,7 @@ impl Rules {
             let at = at.entry(index);
             match entry["id"].as_str() {
                 Some(id) if !seen.insert(id.to_owned()) => {
-                    self.findings.add(
+                    self.violations.add(
                         "duplicate-id",
                         &at,
                         format!("there are two entries `{id}`"),
@@ -167,8 +167,8 @@ impl Rules {
                 }
                 Some(_) => {}
                 None => {
-                    let found = kind(&entry["id"]);
-                    self.findings.add(
+                    let found = json_type(&entry["id"]);
+                    self.violations.add(
                         "missing-field",
                         &at,
                         format!("`id` is {found}"),
@@ -193,7 +193,7 @@ impl Rules {
                 if !dependency.as_str().is_some_and(|id| ids.contains(id)) {
                     let at = at.field("depends_on").entry(index);
                     let message = format!("the plan has no task {}", shortened(dependency));
-                    self.findings.add("unknown-dependency", &at, message, "name a task of the plan");
+                    self.violations.add("unknown-dependency", &at, message, "name a task of the plan");
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Rules {
             if !rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate)) {
                 let at = root.field("test_results").field(field);
                 let message = format!("{} is {}", at.name, shortened(rate));
-                self.findings.add("rate-out-of-range", &at, message, "use a number from 0 to 100");
+                self.violations.add("rate-out-of-range", &at, message, "use a number from 0 to 100");
             }
         }
     }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::{DecisionMode, Definition, MergeMode};
 use super::state::{Finding, ItemStatus, Stage, State, TaskProgress};
-use super::step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Role, Step, Verdict};
+use super::step::{Completeness, PlannedTask, Problems, Raised, RaisedItem, RaisedKind, Role, Step, Verdict};
 use crate::StepId;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal};
+use crate::protocol_trait::{Deferred, Event, Move, Next, Outcome, RequestRefusal};
 
 /// One transition of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,16 +28,16 @@ pub enum Change {
     Extended,
     /// A report has raised a decision or a blocker.
     Raised {
-        item: Item,
+        item: RaisedItem,
         needed_by: Role,
     },
     Answered {
-        item: Item,
+        item: RaisedItem,
         by: AnsweredBy,
     },
     /// The phase that needed the answer has reported.
     Implemented {
-        item: Item,
+        item: RaisedItem,
     },
     /// A phase is done, and this stage is next.
     PhaseDone {
@@ -66,7 +66,8 @@ pub enum Change {
         task: StepId,
     },
     /// The merge of the task failed; the task may be coded again.
-    TaskRejected {
+    #[serde(rename = "task_rejected")]
+    TaskMergeFailed {
         task: StepId,
     },
     /// The checks have run.
@@ -86,7 +87,8 @@ pub enum Change {
     },
     Stopped,
     /// A user retries a failed cycle.
-    Reopened,
+    #[serde(rename = "reopened")]
+    Retried,
 }
 
 /// Who answered.
@@ -118,7 +120,8 @@ pub(super) fn fast_forwards(definition: &Definition) -> bool {
     }
 }
 
-/// Builds a move. Each change is applied to a copy of the state, so that the next one depends on it.
+/// Builds a [`Move`]: changes of the state, and what the run does next. Each change is applied to a copy of the state,
+/// so that the next one depends on it.
 struct Draft<'a> {
     definition: &'a Definition,
     state: State,
@@ -179,13 +182,13 @@ impl<'a> Draft<'a> {
     }
 
     fn end_coding(&mut self) {
-        self.end_phase(Role::Cd, Stage::after_code(self.definition));
+        self.end_phase(Role::Developer, Stage::after_code(self.definition));
     }
 
     /// Ends the coding if no task is in a turn and none can get one.
     fn end_tasks_if_done(&mut self) {
         let is_busy = self.state.tasks.values().any(|task| task.status.is_busy());
-        let is_blocked = self.state.is_blocked(Role::Cd);
+        let is_blocked = self.state.is_blocked(Role::Developer);
         if is_busy || is_blocked || !self.state.ready_tasks(self.definition).is_empty() {
             return;
         }
@@ -197,7 +200,7 @@ impl<'a> Draft<'a> {
     fn open_iteration(&mut self) {
         let number = self.state.iteration + 1;
         // Bugs stay open if the iteration failed before the end of its `cd`.
-        let has_old_bugs = self.state.has_bugs && self.state.stage <= Stage::Cd;
+        let has_old_bugs = self.state.has_bugs && self.state.stage <= Stage::Coding;
         let has_bugs = has_old_bugs || self.state.findings.contains(&Finding::FailingTests);
         self.apply(Change::IterationOpened { number, extension: self.state.extensions > 0, has_bugs });
     }
@@ -207,10 +210,10 @@ impl<'a> Draft<'a> {
         for task in self.state.ready_tasks(self.definition) {
             self.apply(Change::TaskAsked { task });
         }
-        let next = if self.state.end.is_some() {
+        let next = if self.state.failure_cause.is_some() {
             Next::Finish(Outcome::Failed)
         } else if self.state.stage != Stage::Complete {
-            Next::QueueIdle(self.state.frontier(self.definition))
+            Next::QueueUnlessInTurn(self.state.due_steps(self.definition))
         } else if self.state.has_problems() {
             Next::Finish(Outcome::Incomplete)
         } else {
@@ -234,7 +237,7 @@ pub(super) fn decide(
             draft.apply(Change::OverlapStepEnded { step });
         }
         Event::Exhausted { step } => draft.apply(Change::Failed { step }),
-        Event::Retried { .. } => draft.apply(Change::Reopened),
+        Event::Retried { .. } => draft.apply(Change::Retried),
         // The module `run` refuses to skip a step of a cycle.
         Event::Skipped { .. } => {}
     }
@@ -247,7 +250,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
             let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
             if !is_repeated {
-                draft.end_phase(role, Stage::Ep);
+                draft.end_phase(role, Stage::Planning);
             }
         }
         (step, Verdict::Blocked { raised }) => {
@@ -258,7 +261,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
             draft.raise(raised);
             draft.apply(Change::OverlapStepEnded { step });
         }
-        (step, Verdict::Measured) => draft.apply(Change::OverlapStepEnded { step }),
+        (step, Verdict::BaselineTested) => draft.apply(Change::OverlapStepEnded { step }),
         (step @ Step::Phase(role), Verdict::Planned { tasks, completeness, raised }) => {
             let is_repeated = draft.repeat_if_waiting(&step, role, &raised);
             draft.raise(raised);
@@ -270,7 +273,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
                 if draft.definition.parallel > 1 && tasks.len() > 1 && !draft.state.has_bugs {
                     draft.apply(Change::TasksPlanned { tasks });
                 }
-                draft.end_phase(role, Stage::Cd);
+                draft.end_phase(role, Stage::Coding);
             }
         }
         (step @ Step::Phase(role), Verdict::Coded { completeness, problems, raised }) => {
@@ -286,7 +289,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
             }
         }
         (step @ Step::Task(_), Verdict::Coded { completeness, problems, raised }) => {
-            let is_repeated = draft.repeat_if_waiting(&step, Role::Cd, &raised);
+            let is_repeated = draft.repeat_if_waiting(&step, Role::Developer, &raised);
             draft.raise(raised);
             if let (Step::Task(task), false) = (step, is_repeated) {
                 draft.add_finding(Finding::OpenIssues, problems);
@@ -298,7 +301,7 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
             draft.end_tasks_if_done();
         }
         (Step::Merge(task), Verdict::Conflict) => {
-            draft.apply(Change::TaskRejected { task });
+            draft.apply(Change::TaskMergeFailed { task });
             draft.end_tasks_if_done();
         }
         (Step::Test, Verdict::Tested { problems }) => {
@@ -315,12 +318,12 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
         }
         (Step::Answer(item), Verdict::Answered) => {
             draft.apply(Change::Answered { item, by: AnsweredBy::Person });
-            if draft.state.stage == Stage::Cd && !draft.state.tasks.is_empty() {
+            if draft.state.stage == Stage::Coding && !draft.state.tasks.is_empty() {
                 draft.end_tasks_if_done();
             }
         }
         (Step::FastForward, Verdict::FastForwarded)
-            if draft.state.extensions > 0 && draft.state.end.is_none() =>
+            if draft.state.extensions > 0 && draft.state.failure_cause.is_none() =>
         {
             draft.open_iteration();
         }
@@ -331,18 +334,18 @@ fn reported(draft: &mut Draft<'_>, step: Step, verdict: Verdict) {
 
 /// Returns what happens without an event: the first iteration begins, and an iteration is evaluated.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, Step>> {
-    if state.end.is_some() {
+    if state.failure_cause.is_some() {
         return None;
     }
     let mut draft = Draft::new(definition, state);
     match state.stage {
         Stage::Created => draft.open_iteration(),
-        Stage::Aggregation => aggregate(&mut draft),
-        Stage::Ra
-        | Stage::Ep
-        | Stage::Cd
+        Stage::Aggregation => evaluate_iteration(&mut draft),
+        Stage::Requirements
+        | Stage::Planning
+        | Stage::Coding
         | Stage::Test
-        | Stage::Vas
+        | Stage::Validation
         | Stage::FastForward
         | Stage::Complete => {
             return None;
@@ -352,7 +355,7 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
 }
 
 /// Closes the iteration, then opens the next one, fast-forwards or completes the cycle.
-fn aggregate(draft: &mut Draft<'_>) {
+fn evaluate_iteration(draft: &mut Draft<'_>) {
     let has_problems = draft.state.has_problems();
     let has_more = has_problems || draft.state.extensions > 0;
     draft.apply(Change::IterationClosed { resolved: !has_problems });
@@ -404,7 +407,7 @@ pub(super) fn consider(
         draft.open_iteration();
         return Ok(draft.into_move());
     }
-    Ok(Move { changes: draft.changes, next: Next::QueueIdle(Vec::new()) })
+    Ok(Move { changes: draft.changes, next: Next::QueueUnlessInTurn(Vec::new()) })
 }
 
 /// Returns the move after a stop, which ends the cycle as failed.

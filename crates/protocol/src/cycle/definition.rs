@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::Role;
 use crate::checks::CheckSpec;
-use crate::rules::DEFAULT_MAX_ATTEMPTS;
+use crate::protocol_trait::DEFAULT_MAX_ATTEMPTS;
 
 /// The iteration limit of a cycle whose limit is not given.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 5;
@@ -59,7 +59,7 @@ pub enum Overlap {
     On,
 }
 
-/// How decisions are made.
+/// Who makes the decisions that agents raise in their reports, which are not the decisions of the state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionMode {

@@ -9,16 +9,16 @@ use super::check::check;
 use super::decide::{AnsweredBy, Change, decide_imported};
 use super::definition::Definition;
 use super::document::{
-    AgentStatus, BlockerStatus, CycleState, DecisionStatus, Document, Status, StepRecordStatus, TaskStatus,
+    AgentStatus, BlockerStatus, DecisionStatus, Document, MasterFile, Status, StepRecordStatus, TaskStatus,
     times,
 };
 use super::layout::{self, Heading};
 use super::report::{TestCounts, planned_tasks};
 use super::state::{Finding, Stage};
-use super::step::{Item, Role, Step, needed_by};
+use super::step::{RaisedItem, Role, Step, needed_by};
 use crate::StepId;
 use crate::check::artifact_path_problem;
-use crate::rules::{ImportRefusal, Move};
+use crate::protocol_trait::{ImportRefusal, Move};
 
 /// The key of a document to import that has the files under `.progress/`, by path. The master file never has it.
 pub const PROGRESS_FILES_KEY: &str = "found_files";
@@ -31,7 +31,7 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
-    let found_state: CycleState = serde_json::from_value(document.clone())
+    let found_state: MasterFile = serde_json::from_value(document.clone())
         .map_err(|error| ImportRefusal::Unusable(format!("it cannot be read: {error}")))?;
     if found_state.current_iteration > MAX_ITERATIONS || found_state.max_iterations > MAX_ITERATIONS {
         let count = found_state.current_iteration.max(found_state.max_iterations);
@@ -41,7 +41,7 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
 }
 
 /// Returns the changes that lead from a new cycle to the state that the document describes.
-fn changes(definition: &Definition, found_state: &CycleState) -> Vec<Change> {
+fn changes(definition: &Definition, found_state: &MasterFile) -> Vec<Change> {
     let mut changes = Vec::new();
     if found_state.max_iterations > 0 && found_state.max_iterations != definition.max_iterations {
         changes.push(Change::LimitRaised { to: found_state.max_iterations });
@@ -49,28 +49,38 @@ fn changes(definition: &Definition, found_state: &CycleState) -> Vec<Change> {
     for number in 1..=found_state.current_iteration {
         changes.push(Change::IterationOpened { number, extension: false, has_bugs: false });
     }
+    let is_done = |role: Role| found_state.completed_phases.iter().any(|phase| phase == role.as_str());
     for (number, decision) in (1..).zip(&found_state.coordination.pending_decisions) {
-        let item = Item::Decision(number);
-        changes.push(Change::Raised { item, needed_by: needed_by(&decision.unknown) });
-        answer_unless_open(&mut changes, item, decision.status == DecisionStatus::Pending);
+        let (item, needed_by) = (RaisedItem::Decision(number), needed_by(&decision.unknown));
+        changes.push(Change::Raised { item, needed_by });
+        let (is_answered, is_implemented) = match decision.status {
+            DecisionStatus::Pending => (false, false),
+            // The phase that needs it implements it. If that phase is done, it would cost another iteration.
+            DecisionStatus::Made => (true, is_done(needed_by)),
+            DecisionStatus::Implemented => (true, true),
+        };
+        changes.extend(is_answered.then_some(Change::Answered { item, by: AnsweredBy::Person }));
+        changes.extend(is_implemented.then_some(Change::Implemented { item }));
     }
     for (number, blocker) in (1..).zip(&found_state.coordination.blockers) {
-        let item = Item::Blocker(number);
+        let item = RaisedItem::Blocker(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&blocker.unknown) });
-        answer_unless_open(&mut changes, item, blocker.status == BlockerStatus::Open);
+        if blocker.status != BlockerStatus::Open {
+            changes.push(Change::Answered { item, by: AnsweredBy::Person });
+            changes.push(Change::Implemented { item });
+        }
     }
-    let is_done = |role: Role| found_state.completed_phases.iter().any(|phase| phase == role.as_str());
     let next_stages = [
-        (Role::Ra, Stage::Ep),
-        (Role::Ep, Stage::Cd),
-        (Role::Cd, Stage::after_code(definition)),
-        (Role::Vas, Stage::Aggregation),
+        (Role::Analyst, Stage::Planning),
+        (Role::Planner, Stage::Coding),
+        (Role::Developer, Stage::after_code(definition)),
+        (Role::Validator, Stage::Aggregation),
     ];
     for (role, stage) in next_stages.into_iter().take_while(|(role, _)| is_done(*role)) {
         if found_state.current_iteration == 0 {
             break;
         }
-        if role == Role::Ep && definition.parallel > 1 && !is_done(Role::Cd) {
+        if role == Role::Planner && definition.parallel > 1 && !is_done(Role::Developer) {
             let tasks = found_state.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
             if tasks.len() > 1 {
                 changes.push(Change::TasksPlanned { tasks });
@@ -80,12 +90,12 @@ fn changes(definition: &Definition, found_state: &CycleState) -> Vec<Change> {
     }
     let tests_fail =
         found_state.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
-    if is_done(Role::Vas) && tests_fail {
+    if is_done(Role::Validator) && tests_fail {
         changes.push(Change::Found { finding: Finding::FailingTests });
     }
     let plan_is_open =
         found_state.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
-    if is_done(Role::Cd) && plan_is_open {
+    if is_done(Role::Developer) && plan_is_open {
         changes.push(Change::Found { finding: Finding::IncompletePlan });
     }
     match found_state.status {
@@ -96,41 +106,33 @@ fn changes(definition: &Definition, found_state: &CycleState) -> Vec<Change> {
     changes
 }
 
-/// Marks a decision or blocker as answered and implemented, unless it is open.
-fn answer_unless_open(changes: &mut Vec<Change>, item: Item, is_open: bool) {
-    if !is_open {
-        changes.push(Change::Answered { item, by: AnsweredBy::Person });
-        changes.push(Change::Implemented { item });
-    }
-}
-
-/// Replaces the state of the document by an imported one. Agents that seemed to run wait for a new attempt, decisions
+/// Replaces the document's master file by an imported one. Agents that seemed to run wait for a new attempt, decisions
 /// and blockers get the ids of the engine, and missing files are written from the sections.
-pub(super) fn replace_state(document: &mut Document, imported: &Value) {
-    let Ok(mut state) = serde_json::from_value::<CycleState>(imported.clone()) else { return };
-    state.cycle_id.clone_from(&document.state.cycle_id);
-    state.updated_at.clone_from(&document.state.updated_at);
+pub(super) fn replace_master_file(document: &mut Document, imported: &Value) {
+    let Ok(mut state) = serde_json::from_value::<MasterFile>(imported.clone()) else { return };
+    state.cycle_id.clone_from(&document.master_file.cycle_id);
+    state.updated_at.clone_from(&document.master_file.updated_at);
     if state.max_iterations == 0 {
-        state.max_iterations = document.state.max_iterations;
+        state.max_iterations = document.master_file.max_iterations;
     }
     // Whether the run is paused follows from its own entry, not from the imported document.
-    let is_paused = document.state.status == Status::Paused;
+    let is_paused = document.master_file.status == Status::Paused;
     if state.status == Status::Created && state.current_iteration > 0
         || state.status == Status::Paused && !is_paused
     {
         state.status = Status::Running;
     }
-    let rename = |id: &mut String, item: Item, unknown: &mut serde_json::Map<String, Value>| {
+    let rename = |id: &mut String, item: RaisedItem, unknown: &mut serde_json::Map<String, Value>| {
         if *id != item.id() {
             unknown.entry("original_id").or_insert_with(|| id.clone().into());
             *id = item.id();
         }
     };
     for (number, decision) in (1..).zip(&mut state.coordination.pending_decisions) {
-        rename(&mut decision.id, Item::Decision(number), &mut decision.unknown);
+        rename(&mut decision.id, RaisedItem::Decision(number), &mut decision.unknown);
     }
     for (number, blocker) in (1..).zip(&mut state.coordination.blockers) {
-        rename(&mut blocker.id, Item::Blocker(number), &mut blocker.unknown);
+        rename(&mut blocker.id, RaisedItem::Blocker(number), &mut blocker.unknown);
     }
     for role in Role::ALL {
         let is_queued = document.engine.steps.iter().any(|(id, record)| {
@@ -157,7 +159,7 @@ pub(super) fn replace_state(document: &mut Document, imported: &Value) {
     if let Some(Value::Object(files)) = state.unknown.shift_remove(PROGRESS_FILES_KEY) {
         copy_files(document, files);
     }
-    document.state = state;
+    document.master_file = state;
     write_missing_files(document);
 }
 
@@ -177,9 +179,9 @@ fn copy_files(document: &mut Document, files: serde_json::Map<String, Value>) {
     }
 }
 
-/// Writes the files that are missing for the sections of the state.
+/// Writes the files that are missing for the sections of the master file.
 fn write_missing_files(document: &mut Document) {
-    let state = &document.state;
+    let state = &document.master_file;
     let iteration = state.current_iteration;
     let page = |title, version, updated, body: &str| {
         let heading = Heading { title, version, previous: None, iteration, updated, summary: "imported" };

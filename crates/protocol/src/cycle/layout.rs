@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use super::document::{
-    ChangeLog, CycleState, Document, Exploration, Feedback, Plan, Requirements, TestResults,
+    Document, Exploration, Feedback, FileChange, MasterFile, Plan, Requirements, TestResults,
 };
 use super::report::TestCounts;
 use crate::checks::CheckResult;
-use crate::rules::View;
+use crate::protocol_trait::View;
 
 /// The pattern for git's `info/exclude`.
 pub(super) const VIEWS: &str = "/.workflow/.cycle/";
@@ -51,22 +51,22 @@ pub(super) fn history_path(file: &str, version: &str) -> String {
 
 /// Returns all files that show the document: the master file, and those under `.progress/`.
 pub(super) fn views(document: &Document) -> Vec<View> {
-    let (repo, cycle) = (&document.engine.repo_dir, &document.state.cycle_id);
+    let (repo, cycle) = (&document.engine.repo_dir, &document.master_file.cycle_id);
     let view = |path: String, body: String| View { path: format!("{repo}/{path}"), body };
-    let master = view(format!("{DIRECTORY}/{cycle}.json"), master(&document.state));
+    let master = view(format!("{DIRECTORY}/{cycle}.json"), master(&document.master_file));
     let files = document.files.iter().map(|(path, body)| view(progress_path(cycle, path), body.clone()));
     let logs = document
         .logs
         .iter()
         .map(|(path, log)| view(progress_path(cycle, path), log.values().map(String::as_str).collect()));
-    let feedback = &document.state.coordination.feedback_log;
+    let feedback = &document.master_file.coordination.feedback_log;
     let feedback =
         (!feedback.is_empty()).then(|| view(progress_path(cycle, FEEDBACK), feedback_notes(feedback)));
     std::iter::once(master).chain(files).chain(logs).chain(feedback).collect()
 }
 
 /// Returns the body of the master file, `CYCLE.json`.
-pub(super) fn master(state: &CycleState) -> String {
+pub(super) fn master(state: &MasterFile) -> String {
     serde_json::to_string_pretty(state).expect("BUG: a document is plain data") + "\n"
 }
 
@@ -269,7 +269,7 @@ fn heading_value(heading: &str, field: &str) -> Option<String> {
     line.strip_suffix(" |").map(str::to_owned)
 }
 
-/// Returns `plan.json`: the plan without the fields that only the state has.
+/// Returns `plan.json`: the plan without the fields that only the master file has.
 pub(super) fn plan(plan: &Plan) -> String {
     let tasks = plan.tasks.iter().map(|task| {
         let mut task = serde_json::to_value(task).unwrap_or_default();
@@ -304,7 +304,7 @@ pub(super) fn parse_plan(text: &str) -> Result<Plan, String> {
 }
 
 /// Returns a line of `cd/changes.log`.
-pub(super) fn change_line(change: &ChangeLog) -> String {
+pub(super) fn change_line(change: &FileChange) -> String {
     serde_json::to_string(change).expect("BUG: a change is plain data") + "\n"
 }
 
@@ -357,7 +357,8 @@ pub(super) fn test_results(
     format!("{file:#}\n")
 }
 
-/// Reads a `test-results.json` back. Its `total` includes skipped tests; `total_tests` of the state does not.
+/// Reads a `test-results.json` back. Its `total` includes skipped tests; `total_tests` of the master file does
+/// not.
 pub(super) fn parse_test_results(text: &str) -> Result<TestResults, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let summary = &file["summary"];

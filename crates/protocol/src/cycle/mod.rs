@@ -29,23 +29,25 @@ pub use decide::{AnsweredBy, Change, Request};
 pub use definition::{
     DEFAULT_MAX_ITERATIONS, DEFAULT_UTC_OFFSET, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap,
 };
-pub use document::{AgentStatus, CycleState, Document, Phase, Status, StepRecordStatus, fold, times};
+pub use document::{
+    AgentStatus, Document, MasterFile, Phase, Status, StepRecordStatus, merge_partial, times,
+};
 pub use import::PROGRESS_FILES_KEY;
 pub use layout::DIRECTORY;
 pub use rebuild::{Rebuilt, rebuild};
 pub use report::{PhaseResult, phase_result};
 pub use state::{FailureCause, Finding, ItemState, ItemStatus, Stage, State, Task, TaskProgress};
-pub use step::{Completeness, Item, PlannedTask, Problems, Raised, RaisedKind, Role, Step, Verdict};
+pub use step::{Completeness, PlannedTask, Problems, Raised, RaisedItem, RaisedKind, Role, Step, Verdict};
 
 use crate::brief::Brief;
 use crate::check::Violation;
 use crate::entry::Entry;
-use crate::people::{Answer, AnswerOption, ItemKind, Question};
-use crate::report::Report;
-use crate::rules::{
+use crate::people::{Answer, AnswerOption, InboxItemKind, Question};
+use crate::protocol_trait::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError,
     RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
+use crate::report::Report;
 use crate::{StepId, Timestamp};
 
 /// The protocol.
@@ -54,8 +56,8 @@ pub enum Cycle {}
 
 impl Protocol for Cycle {
     const NAME: &'static str = "cycle";
-    const RESTORES_VIEW: bool = true;
-    const REFUSES_REPEATS: bool = true;
+    const REVERTS_VIEW_EDITS: bool = true;
+    const REFUSES_NOOP_REQUESTS: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -135,7 +137,7 @@ impl Protocol for Cycle {
         definition.max_attempts
     }
 
-    fn read_output(step: &Step, stdout: &str) -> Option<Map<String, Value>> {
+    fn report_from_stdout(step: &Step, stdout: &str) -> Option<Map<String, Value>> {
         let PhaseResult { phase, is_failed, mut fields } = phase_result(stdout)?;
         if phase.is_some() && phase != step.role() {
             return None;
@@ -159,22 +161,22 @@ impl Protocol for Cycle {
 
     fn question(_: &Definition, document: &Document, step: &Step) -> Option<Question> {
         let Step::Answer(item) = step else { return None };
-        let coordination = &document.state.coordination;
+        let coordination = &document.master_file.coordination;
         match item {
-            Item::Decision(_) => {
+            RaisedItem::Decision(_) => {
                 let decision = coordination.pending_decisions.iter().find(|known| known.id == item.id())?;
                 let recommended = decision.unknown.get("recommended").and_then(Value::as_str);
                 let hint = recommended.map(|option| format!(" (recommended: {option})")).unwrap_or_default();
                 Some(Question {
-                    kind: ItemKind::Decision,
+                    kind: InboxItemKind::Decision,
                     text: format!("{}{hint}", decision.description),
                     options: decision.options.iter().cloned().map(AnswerOption::Plain).collect(),
                 })
             }
-            Item::Blocker(_) => {
+            RaisedItem::Blocker(_) => {
                 let blocker = coordination.blockers.iter().find(|known| known.id == item.id())?;
                 Some(Question {
-                    kind: ItemKind::Blocker,
+                    kind: InboxItemKind::Blocker,
                     text: blocker.description.clone(),
                     options: Vec::new(),
                 })
@@ -190,8 +192,8 @@ impl Protocol for Cycle {
     ) -> Result<Verdict, String> {
         let Step::Answer(item) = step else { return Err(format!("`{step}` asks no person")) };
         match (item, answer) {
-            (Item::Decision(_), Answer::Choose { option, .. }) => {
-                let decisions = &document.state.coordination.pending_decisions;
+            (RaisedItem::Decision(_), Answer::Choose { option, .. }) => {
+                let decisions = &document.master_file.coordination.pending_decisions;
                 let decision = decisions.iter().find(|known| known.id == item.id());
                 let options = decision.map(|decision| decision.options.as_slice()).unwrap_or_default();
                 if options.contains(option) {
@@ -199,9 +201,11 @@ impl Protocol for Cycle {
                 }
                 Err(format!("`{option}` is not an option; choose one of {}", options.join(", ")))
             }
-            (Item::Decision(_), _) => Err("answer `choose OPTION`".to_owned()),
-            (Item::Blocker(_), Answer::Resolve { .. } | Answer::Workaround { .. }) => Ok(Verdict::Answered),
-            (Item::Blocker(_), _) => Err("answer `resolve` or `workaround --text HOW`".to_owned()),
+            (RaisedItem::Decision(_), _) => Err("answer `choose OPTION`".to_owned()),
+            (RaisedItem::Blocker(_), Answer::Resolve { .. } | Answer::Workaround { .. }) => {
+                Ok(Verdict::Answered)
+            }
+            (RaisedItem::Blocker(_), _) => Err("answer `resolve` or `workaround --text HOW`".to_owned()),
         }
     }
 

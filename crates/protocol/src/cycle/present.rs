@@ -8,12 +8,12 @@ use super::decide::{AnsweredBy, Change, Request};
 use super::definition::{Definition, MergeMode};
 use super::document::{BlockerStatus, DecisionStatus, Document, Iteration, Status, StepRecordStatus};
 use super::state::{Stage, State};
-use super::step::{Item, Problems, Role, Step, Verdict};
+use super::step::{Problems, RaisedItem, Role, Step, Verdict};
 use super::{Cycle, brief, check, layout, report};
-use crate::present::{FileFormat, Grid, GridRow, Line, Present, StatusKind, StepSummary, Tone};
+use crate::present::{FileFormat, Line, Present, StatusKind, StepSummary, StepTable, StepTableRow, Tone};
 use crate::prompt::PromptTemplate;
+use crate::protocol_trait::{Never, StepStatus};
 use crate::report::Report;
-use crate::rules::{Never, StepStatus};
 use crate::{RunId, StepId, Timestamp};
 
 /// Returns the name of a step's agent.
@@ -28,15 +28,15 @@ pub(super) fn agent(step: &Step) -> &'static str {
 }
 
 impl Present for Cycle {
-    const STEP: (&'static str, &'static str) = ("phase", "phases");
+    const STEP_NOUNS: (&'static str, &'static str) = ("phase", "phases");
     const STEPS_KEY: &'static str = "agents";
     const START_COMMAND: &'static str = "callboard cycle";
     const START_ARGUMENT: &'static str = "task";
     const RETRIES: bool = true;
-    const RENAMES: bool = false;
+    const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = brief::TEMPLATES;
-    const VIEWS: &'static [&'static str] = &[layout::VIEWS];
-    const SCRIPT_STEPS: &'static [&'static str] = &["ra", "ep", "cd", "vas"];
+    const VIEW_PATTERNS: &'static [&'static str] = &[layout::VIEWS];
+    const REHEARSAL_SCRIPT_STEPS: &'static [&'static str] = &["ra", "ep", "cd", "vas"];
     const FORMATS: &'static [FileFormat] = check::FORMATS;
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
@@ -47,18 +47,18 @@ impl Present for Cycle {
         let overlaps = state.steps(definition).contains(&Step::Explore);
         let if_overlapping = |step: Step| overlaps.then_some(step);
         let last_coding_steps: Vec<_> = match state.tasks.is_empty() {
-            true => vec![Step::Phase(Role::Cd)],
+            true => vec![Step::Phase(Role::Developer)],
             false => state.tasks.keys().map(|task| Step::Merge(task.clone())).collect(),
         };
         match step {
-            Step::Phase(Role::Ra) | Step::Explore | Step::Answer(_) => Vec::new(),
-            Step::Phase(Role::Ep) => {
-                if_overlapping(Step::Explore).into_iter().chain([Step::Phase(Role::Ra)]).collect()
+            Step::Phase(Role::Analyst) | Step::Explore | Step::Answer(_) => Vec::new(),
+            Step::Phase(Role::Planner) => {
+                if_overlapping(Step::Explore).into_iter().chain([Step::Phase(Role::Analyst)]).collect()
             }
-            Step::Baseline => vec![Step::Phase(Role::Ra)],
-            Step::Phase(Role::Cd) | Step::Task(_) => {
+            Step::Baseline => vec![Step::Phase(Role::Analyst)],
+            Step::Phase(Role::Developer) | Step::Task(_) => {
                 let mut needs: Vec<_> =
-                    if_overlapping(Step::Baseline).into_iter().chain([Step::Phase(Role::Ep)]).collect();
+                    if_overlapping(Step::Baseline).into_iter().chain([Step::Phase(Role::Planner)]).collect();
                 if let Step::Task(task) = step {
                     let depends = state.tasks.get(task).into_iter().flat_map(|task| task.depends_on.clone());
                     needs.extend(depends.map(Step::Merge));
@@ -67,9 +67,9 @@ impl Present for Cycle {
             }
             Step::Merge(task) => vec![Step::Task(task.clone())],
             Step::Test => last_coding_steps,
-            Step::Phase(Role::Vas) if definition.checks.is_empty() => last_coding_steps,
-            Step::Phase(Role::Vas) => vec![Step::Test],
-            Step::FastForward => vec![Step::Phase(Role::Vas)],
+            Step::Phase(Role::Validator) if definition.checks.is_empty() => last_coding_steps,
+            Step::Phase(Role::Validator) => vec![Step::Test],
+            Step::FastForward => vec![Step::Phase(Role::Validator)],
         }
     }
 
@@ -78,7 +78,7 @@ impl Present for Cycle {
     }
 
     fn about(definition: &Definition, document: &Document) -> Vec<String> {
-        let state = &document.state;
+        let state = &document.master_file;
         let mut lines = vec![format!("iteration {} of {}", state.current_iteration, state.max_iterations)];
         let branch = match definition.merge_mode {
             MergeMode::InPlace => None,
@@ -95,7 +95,7 @@ impl Present for Cycle {
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
         let record = document.step(step);
         // A step that was done in an earlier iteration has not begun in this one.
-        let record = record.filter(|record| record.iteration == document.state.current_iteration);
+        let record = record.filter(|record| record.iteration == document.master_file.current_iteration);
         let status = match (record, step) {
             (Some(record), _) => record.status,
             // Without a record: the cycle was imported or rebuilt, or the record is of an earlier iteration.
@@ -118,7 +118,7 @@ impl Present for Cycle {
     }
 
     fn result(document: &Document) -> Vec<Line> {
-        let state = &document.state;
+        let state = &document.master_file;
         let mut lines = Vec::new();
         if let Some(results) = &state.test_results {
             let source = results.unknown.get("source").and_then(Value::as_str).unwrap_or("claim");
@@ -143,7 +143,7 @@ impl Present for Cycle {
     }
 
     fn result_fields(document: &Document) -> Map<String, Value> {
-        let state = &document.state;
+        let state = &document.master_file;
         let issues =
             state.iterations.last().map(|iteration| iteration.issues_found.clone()).unwrap_or_default();
         let fields = json!({
@@ -153,8 +153,8 @@ impl Present for Cycle {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(_: &Definition, run: &RunId, document: &Document) -> String {
-        match document.state.status {
+    fn failure_hint(_: &Definition, run: &RunId, document: &Document) -> String {
+        match document.master_file.status {
             Status::Failed => format!("run `callboard retry {run}` to go on with the failed phase"),
             Status::Created | Status::Running | Status::Paused | Status::Completed => {
                 format!("run `callboard extend {run} \"MORE\" --max-iterations N` for another iteration")
@@ -162,9 +162,9 @@ impl Present for Cycle {
         }
     }
 
-    fn grid(definition: &Definition, state: &State, document: &Document) -> Option<Grid<Step>> {
+    fn step_table(definition: &Definition, state: &State, document: &Document) -> Option<StepTable<Step>> {
         let columns = Role::ALL.map(|role| role.to_string()).to_vec();
-        let rows = document.state.iterations.iter().map(|iteration| {
+        let rows = document.master_file.iterations.iter().map(|iteration| {
             let is_current = iteration.number == state.iteration;
             let cells = Role::ALL.map(|role| is_current.then(|| step_of_cell(definition, state, role)));
             let results = (!is_current).then(|| phase_results(iteration));
@@ -176,9 +176,9 @@ impl Present for Cycle {
             let extension = iteration.extension.as_ref().map(|text| format!("extension: {text}"));
             let note: Vec<_> = results.into_iter().chain(issues).chain(extension).collect();
             let note = Some(note.join(", ")).filter(|note| !note.is_empty());
-            GridRow { name: format!("iteration {}", iteration.number), cells: cells.to_vec(), note }
+            StepTableRow { name: format!("iteration {}", iteration.number), cells: cells.to_vec(), note }
         });
-        Some(Grid { columns, rows: rows.collect() })
+        Some(StepTable { columns, rows: rows.collect() })
     }
 
     fn check_report(step: &StepId, report: &Report) -> Result<(), String> {
@@ -192,7 +192,7 @@ impl Present for Cycle {
         match verdict {
             Verdict::Specified { .. } => "reported requirements",
             Verdict::Explored { .. } => "reported its exploration",
-            Verdict::Measured => "reported the test run before coding",
+            Verdict::BaselineTested => "reported the test run before coding",
             Verdict::Planned { .. } => "reported a plan",
             Verdict::Coded { .. } => "reported code",
             Verdict::Blocked { .. } => "is blocked",
@@ -225,7 +225,7 @@ impl Present for Cycle {
             Change::Answered { item, by: AnsweredBy::Auto } => {
                 plain(format!("{} was decided by the engine", item.id()))
             }
-            Change::TaskRejected { task } => {
+            Change::TaskMergeFailed { task } => {
                 Some(Line::toned(Tone::Attention, "✗").then(format!(" {task} could not be merged")))
             }
             Change::Answered { by: AnsweredBy::Person, .. }
@@ -243,7 +243,7 @@ impl Present for Cycle {
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
-            | Change::Reopened => None,
+            | Change::Retried => None,
         }
     }
 
@@ -258,8 +258,8 @@ impl Present for Cycle {
             Change::LimitRaised { to } => Some(("limit_raised", json!({ "max_iterations": to }))),
             Change::Raised { item, needed_by } => {
                 let kind = match item {
-                    Item::Decision(_) => "decision_raised",
-                    Item::Blocker(_) => "blocker_raised",
+                    RaisedItem::Decision(_) => "decision_raised",
+                    RaisedItem::Blocker(_) => "blocker_raised",
                 };
                 Some((kind, json!({ "id": item.id(), "needed_by": needed_by })))
             }
@@ -273,14 +273,14 @@ impl Present for Cycle {
             | Change::TaskAsked { .. }
             | Change::TaskCoded { .. }
             | Change::TaskMerged { .. }
-            | Change::TaskRejected { .. }
+            | Change::TaskMergeFailed { .. }
             | Change::Tested
             | Change::Found { .. }
             | Change::FastForwarding
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
-            | Change::Reopened => None,
+            | Change::Retried => None,
         }
     }
 
@@ -302,15 +302,15 @@ impl Present for Cycle {
                 target == Step::Answer(*item)
             }
             Change::TaskAsked { task } | Change::TaskCoded { task, .. } => target == Step::Task(task.clone()),
-            Change::TaskMerged { task } | Change::TaskRejected { task } => {
+            Change::TaskMerged { task } | Change::TaskMergeFailed { task } => {
                 target == Step::Merge(task.clone())
             }
             Change::PhaseDone { stage } => match stage {
-                Stage::Ep => target == Step::Phase(Role::Ra),
-                Stage::Cd => target == Step::Phase(Role::Ep),
-                Stage::Test | Stage::Vas => target == Step::Phase(Role::Cd),
-                Stage::Aggregation => target == Step::Phase(Role::Vas),
-                Stage::Created | Stage::Ra | Stage::FastForward | Stage::Complete => false,
+                Stage::Planning => target == Step::Phase(Role::Analyst),
+                Stage::Coding => target == Step::Phase(Role::Planner),
+                Stage::Test | Stage::Validation => target == Step::Phase(Role::Developer),
+                Stage::Aggregation => target == Step::Phase(Role::Validator),
+                Stage::Created | Stage::Requirements | Stage::FastForward | Stage::Complete => false,
             },
             Change::Tested => target == Step::Test,
             Change::IterationOpened { .. }
@@ -322,25 +322,25 @@ impl Present for Cycle {
             | Change::FastForwarding
             | Change::Completed
             | Change::Stopped
-            | Change::Reopened => false,
+            | Change::Retried => false,
         }
     }
 }
 
 /// Returns whether the document says that the phase of this iteration is completed.
 fn has_completed(document: &Document, role: Role) -> bool {
-    document.state.completed_phases.iter().any(|phase| phase == role.as_str())
+    document.master_file.completed_phases.iter().any(|phase| phase == role.as_str())
 }
 
-fn is_answered(document: &Document, item: Item) -> bool {
-    let coordination = &document.state.coordination;
+fn is_answered(document: &Document, item: RaisedItem) -> bool {
+    let coordination = &document.master_file.coordination;
     let id = item.id();
     match item {
-        Item::Decision(_) => coordination
+        RaisedItem::Decision(_) => coordination
             .pending_decisions
             .iter()
             .any(|decision| decision.id == id && decision.status != DecisionStatus::Pending),
-        Item::Blocker(_) => coordination
+        RaisedItem::Blocker(_) => coordination
             .blockers
             .iter()
             .any(|blocker| blocker.id == id && blocker.status != BlockerStatus::Open),
@@ -363,14 +363,14 @@ fn phase_results(iteration: &Iteration) -> String {
 /// Returns the step that the table shows for a phase of this iteration: the one that works, or the phase itself.
 fn step_of_cell(definition: &Definition, state: &State, role: Role) -> Step {
     let busy = match role {
-        Role::Ep if state.stage == Stage::Ra => {
+        Role::Planner if state.stage == Stage::Requirements => {
             state.steps(definition).into_iter().find(|step| *step == Step::Explore)
         }
-        Role::Vas if state.stage < Stage::Cd => {
+        Role::Validator if state.stage < Stage::Coding => {
             state.steps(definition).into_iter().find(|step| *step == Step::Baseline)
         }
-        Role::Vas if state.stage == Stage::Test => Some(Step::Test),
-        Role::Cd => {
+        Role::Validator if state.stage == Stage::Test => Some(Step::Test),
+        Role::Developer => {
             let is_open = |step: &Step| state.status(definition, step) != StepStatus::Succeeded;
             let tasks =
                 state.tasks.keys().flat_map(|task| [Step::Task(task.clone()), Step::Merge(task.clone())]);
@@ -378,7 +378,7 @@ fn step_of_cell(definition: &Definition, state: &State, role: Role) -> Step {
             let open = tasks.iter().position(is_open);
             open.map(|index| tasks.swap_remove(index)).or_else(|| tasks.pop())
         }
-        Role::Ra | Role::Ep | Role::Vas => None,
+        Role::Analyst | Role::Planner | Role::Validator => None,
     };
     busy.unwrap_or(Step::Phase(role))
 }

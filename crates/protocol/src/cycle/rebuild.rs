@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::definition::DEFAULT_MAX_ITERATIONS;
-use super::document::{ChangeLog, Changes, Feedback, FeedbackKind};
+use super::document::{Changes, Feedback, FeedbackKind, FileChange};
 use super::layout;
 use super::step::Role;
 
@@ -139,7 +139,7 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
     missing.extend(limit.is_none().then_some("the iteration limit"));
     missing.extend((!nothing_is_open).then_some("the statuses of tasks"));
     lost.extend(missing.iter().map(|what| format!("{what}: no file has it")));
-    super::document::fold(&mut rebuilt, &Value::Object(document));
+    super::document::merge_partial(&mut rebuilt, &Value::Object(document));
     Rebuilt { document: rebuilt, lost }
 }
 
@@ -154,7 +154,7 @@ fn read_changes(text: &str) -> Result<Changes, String> {
             changes.iteration_markers.insert(iteration, time);
             continue;
         }
-        let entry: ChangeLog =
+        let entry: FileChange =
             serde_json::from_value(value).map_err(|error| format!("line {number}: {error}"))?;
         changes.changes.push(entry);
     }
@@ -190,5 +190,7 @@ fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, S
 fn has_reported(files: &BTreeMap<String, String>, role: Role, iteration: u32) -> bool {
     let Some(log) = files.get(&format!("{role}/changes.log")) else { return false };
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.any(|line| line["iteration"] == iteration && (role != Role::Cd || line.get("marker").is_some()))
+    lines.any(|line| {
+        line["iteration"] == iteration && (role != Role::Developer || line.get("marker").is_some())
+    })
 }

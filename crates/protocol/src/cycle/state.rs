@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::decide::Change;
 use super::definition::{Definition, Overlap};
-use super::step::{Item, PlannedTask, Raised, RaisedKind, Role, Step};
+use super::step::{PlannedTask, Raised, RaisedItem, RaisedKind, Role, Step};
 use crate::StepId;
-use crate::rules::StepStatus;
+use crate::protocol_trait::StepStatus;
 
 /// How often a merge may fail before its task is left to the next iteration.
 pub(super) const MAX_CONFLICTS: u32 = 2;
@@ -30,7 +30,7 @@ pub struct State {
     /// The steps that were asked again in this iteration, because they needed an answer.
     pub repeated: BTreeSet<Step>,
     /// Decisions and blockers that are unanswered, or answered and not yet used by the phase that needs them.
-    pub items: BTreeMap<Item, ItemState>,
+    pub items: BTreeMap<RaisedItem, ItemState>,
     /// How many decisions and blockers there were.
     pub decisions: u32,
     pub blockers: u32,
@@ -40,7 +40,8 @@ pub struct State {
     /// Extensions that wait for an iteration.
     pub extensions: u32,
     /// Why the cycle has failed; `None` otherwise.
-    pub end: Option<FailureCause>,
+    #[serde(rename = "end")]
+    pub failure_cause: Option<FailureCause>,
 }
 
 /// The phase that is worked on.
@@ -48,12 +49,16 @@ pub struct State {
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     Created,
-    Ra,
-    Ep,
-    Cd,
+    #[serde(rename = "ra")]
+    Requirements,
+    #[serde(rename = "ep")]
+    Planning,
+    #[serde(rename = "cd")]
+    Coding,
     /// The engine runs the checks.
     Test,
-    Vas,
+    #[serde(rename = "vas")]
+    Validation,
     /// All four phases are done, and the iteration is evaluated.
     Aggregation,
     /// The base branch is fast-forwarded.
@@ -64,7 +69,7 @@ pub enum Stage {
 impl Stage {
     /// Returns what follows the code: the checks, if there are any.
     pub(super) fn after_code(definition: &Definition) -> Self {
-        if definition.checks.is_empty() { Self::Vas } else { Self::Test }
+        if definition.checks.is_empty() { Self::Validation } else { Self::Test }
     }
 }
 
@@ -72,8 +77,11 @@ impl Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
+    /// Tests or checks fail, the validation is partial, or there are critical issues.
     FailingTests,
+    /// `cd` has reported issues.
     OpenIssues,
+    /// The plan is partial, or some of its tasks are not completed.
     IncompletePlan,
 }
 
@@ -154,7 +162,7 @@ impl State {
             findings: BTreeSet::new(),
             has_bugs: false,
             extensions: 0,
-            end: None,
+            failure_cause: None,
         }
     }
 
@@ -169,17 +177,17 @@ impl State {
     }
 
     /// Returns the item that a report raises, with the next number of its kind.
-    pub(super) fn next_item(&self, raised: Raised) -> Item {
+    pub(super) fn next_item(&self, raised: Raised) -> RaisedItem {
         match raised.kind {
-            RaisedKind::Decision => Item::Decision(self.decisions + 1),
-            RaisedKind::Blocker => Item::Blocker(self.blockers + 1),
+            RaisedKind::Decision => RaisedItem::Decision(self.decisions + 1),
+            RaisedKind::Blocker => RaisedItem::Blocker(self.blockers + 1),
         }
     }
 
     /// Returns the steps that must be in a turn now.
-    pub(super) fn frontier(&self, definition: &Definition) -> Vec<Step> {
+    pub(super) fn due_steps(&self, definition: &Definition) -> Vec<Step> {
         let pending = self.items.iter().filter(|(_, item)| item.status == ItemStatus::Pending);
-        if self.end.is_some() || self.stage == Stage::Complete {
+        if self.failure_cause.is_some() || self.stage == Stage::Complete {
             return Vec::new();
         }
         let mut steps: Vec<_> = pending.map(|(item, _)| Step::Answer(*item)).collect();
@@ -187,22 +195,22 @@ impl State {
             |step: Step| definition.overlap == Overlap::On && !self.overlap_ended.contains(&step);
         let phase = |role: Role| (!self.is_blocked(role)).then_some(Step::Phase(role));
         match self.stage {
-            Stage::Ra => {
-                steps.extend(phase(Role::Ra));
+            Stage::Requirements => {
+                steps.extend(phase(Role::Analyst));
                 steps.extend(is_outstanding(Step::Explore).then_some(Step::Explore));
             }
-            Stage::Ep => {
+            Stage::Planning => {
                 steps.extend(if is_outstanding(Step::Explore) {
                     Some(Step::Explore)
                 } else {
-                    phase(Role::Ep)
+                    phase(Role::Planner)
                 });
                 steps.extend(is_outstanding(Step::Baseline).then_some(Step::Baseline));
             }
             // The baseline must not see code of this iteration.
-            Stage::Cd if is_outstanding(Step::Baseline) => steps.push(Step::Baseline),
-            Stage::Cd if self.tasks.is_empty() => steps.extend(phase(Role::Cd)),
-            Stage::Cd => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
+            Stage::Coding if is_outstanding(Step::Baseline) => steps.push(Step::Baseline),
+            Stage::Coding if self.tasks.is_empty() => steps.extend(phase(Role::Developer)),
+            Stage::Coding => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
                 TaskProgress::Asked => Some(Step::Task(id.clone())),
                 TaskProgress::Coded | TaskProgress::PartlyCoded => Some(Step::Merge(id.clone())),
                 TaskProgress::Open
@@ -211,7 +219,7 @@ impl State {
                 | TaskProgress::Blocked => None,
             })),
             Stage::Test => steps.push(Step::Test),
-            Stage::Vas => steps.extend(phase(Role::Vas)),
+            Stage::Validation => steps.extend(phase(Role::Validator)),
             Stage::FastForward => steps.push(Step::FastForward),
             Stage::Created | Stage::Aggregation | Stage::Complete => {}
         }
@@ -223,7 +231,7 @@ impl State {
     pub(super) fn ready_tasks(&self, definition: &Definition) -> Vec<StepId> {
         let waits_for_baseline =
             definition.overlap == Overlap::On && !self.overlap_ended.contains(&Step::Baseline);
-        if self.stage != Stage::Cd || waits_for_baseline || self.is_blocked(Role::Cd) {
+        if self.stage != Stage::Coding || waits_for_baseline || self.is_blocked(Role::Developer) {
             return Vec::new();
         }
         let busy = self.tasks.iter().filter(|(_, task)| task.status.is_busy());
@@ -246,18 +254,18 @@ impl State {
     /// Returns the step that has failed: the one without attempts left, or, after a stop, the first that would be in a
     /// turn. A retry of it continues every stopped step.
     pub(super) fn failed_step(&self, definition: &Definition) -> Option<Step> {
-        match self.end.as_ref()? {
+        match self.failure_cause.as_ref()? {
             FailureCause::Failed(step) => Some(step.clone()),
             FailureCause::Stopped => {
-                let resumed = Self { end: None, ..self.clone() };
-                let mut frontier = resumed.frontier(definition).into_iter();
-                let first = frontier.find(|step| !matches!(step, Step::Answer(_)));
+                let resumed = Self { failure_cause: None, ..self.clone() };
+                let mut due_steps = resumed.due_steps(definition).into_iter();
+                let first = due_steps.find(|step| !matches!(step, Step::Answer(_)));
                 first.or(Some(match self.stage {
-                    Stage::Created | Stage::Ra => Step::Phase(Role::Ra),
-                    Stage::Ep => Step::Phase(Role::Ep),
-                    Stage::Cd => Step::Phase(Role::Cd),
+                    Stage::Created | Stage::Requirements => Step::Phase(Role::Analyst),
+                    Stage::Planning => Step::Phase(Role::Planner),
+                    Stage::Coding => Step::Phase(Role::Developer),
                     Stage::Test => Step::Test,
-                    Stage::Vas | Stage::Aggregation => Step::Phase(Role::Vas),
+                    Stage::Validation | Stage::Aggregation => Step::Phase(Role::Validator),
                     Stage::FastForward | Stage::Complete => Step::FastForward,
                 }))
             }
@@ -267,18 +275,18 @@ impl State {
     /// Returns all steps of this iteration in reading order.
     pub(super) fn steps(&self, definition: &Definition) -> Vec<Step> {
         let overlaps = definition.overlap == Overlap::On;
-        let mut steps = vec![Step::Phase(Role::Ra)];
+        let mut steps = vec![Step::Phase(Role::Analyst)];
         steps.extend(overlaps.then_some(Step::Explore));
-        steps.push(Step::Phase(Role::Ep));
+        steps.push(Step::Phase(Role::Planner));
         steps.extend(overlaps.then_some(Step::Baseline));
         if self.tasks.is_empty() {
-            steps.push(Step::Phase(Role::Cd));
+            steps.push(Step::Phase(Role::Developer));
         }
         steps.extend(self.tasks.keys().flat_map(|id| [Step::Task(id.clone()), Step::Merge(id.clone())]));
         steps.extend((!definition.checks.is_empty()).then_some(Step::Test));
-        steps.push(Step::Phase(Role::Vas));
-        steps.extend((1..=self.decisions).map(|number| Step::Answer(Item::Decision(number))));
-        steps.extend((1..=self.blockers).map(|number| Step::Answer(Item::Blocker(number))));
+        steps.push(Step::Phase(Role::Validator));
+        steps.extend((1..=self.decisions).map(|number| Step::Answer(RaisedItem::Decision(number))));
+        steps.extend((1..=self.blockers).map(|number| Step::Answer(RaisedItem::Blocker(number))));
         steps.extend(super::decide::fast_forwards(definition).then_some(Step::FastForward));
         steps
     }
@@ -289,10 +297,10 @@ impl State {
             return StepStatus::Failed;
         }
         let is_done = match step {
-            Step::Phase(Role::Ra) => self.stage > Stage::Ra,
-            Step::Phase(Role::Ep) => self.stage > Stage::Ep,
-            Step::Phase(Role::Cd) => self.stage > Stage::Cd,
-            Step::Phase(Role::Vas) => self.stage > Stage::Vas,
+            Step::Phase(Role::Analyst) => self.stage > Stage::Requirements,
+            Step::Phase(Role::Planner) => self.stage > Stage::Planning,
+            Step::Phase(Role::Developer) => self.stage > Stage::Coding,
+            Step::Phase(Role::Validator) => self.stage > Stage::Validation,
             Step::Test => self.stage > Stage::Test,
             Step::FastForward => self.stage == Stage::Complete,
             Step::Explore | Step::Baseline => self.overlap_ended.contains(step),
@@ -314,14 +322,14 @@ impl State {
         match change {
             Change::IterationOpened { number, .. } => *number == self.iteration + 1,
             Change::Raised { item, .. } => match item {
-                Item::Decision(number) => *number == self.decisions + 1,
-                Item::Blocker(number) => *number == self.blockers + 1,
+                RaisedItem::Decision(number) => *number == self.decisions + 1,
+                RaisedItem::Blocker(number) => *number == self.blockers + 1,
             },
             Change::Answered { item, .. } | Change::Implemented { item } => self.items.contains_key(item),
             Change::TaskAsked { task } | Change::TaskCoded { task, .. } | Change::TaskMerged { task } => {
                 self.tasks.contains_key(task)
             }
-            Change::TaskRejected { task } => self.tasks.contains_key(task),
+            Change::TaskMergeFailed { task } => self.tasks.contains_key(task),
             Change::LimitRaised { .. }
             | Change::Extended
             | Change::PhaseDone { .. }
@@ -335,7 +343,7 @@ impl State {
             | Change::Completed
             | Change::Failed { .. }
             | Change::Stopped
-            | Change::Reopened => true,
+            | Change::Retried => true,
         }
     }
 
@@ -343,21 +351,21 @@ impl State {
         match change {
             Change::IterationOpened { number, extension, has_bugs } => {
                 self.iteration = *number;
-                self.stage = Stage::Ra;
+                self.stage = Stage::Requirements;
                 self.overlap_ended.clear();
                 self.tasks.clear();
                 self.repeated.clear();
                 self.findings.clear();
                 self.has_bugs = *has_bugs;
-                self.end = None;
+                self.failure_cause = None;
                 self.extensions = self.extensions.saturating_sub(u32::from(*extension));
             }
             Change::LimitRaised { to } => self.max_iterations = *to,
             Change::Extended => self.extensions += 1,
             Change::Raised { item, needed_by } => {
                 match item {
-                    Item::Decision(number) => self.decisions = *number,
-                    Item::Blocker(number) => self.blockers = *number,
+                    RaisedItem::Decision(number) => self.decisions = *number,
+                    RaisedItem::Blocker(number) => self.blockers = *number,
                 }
                 let state = ItemState { needed_by: *needed_by, status: ItemStatus::Pending };
                 self.items.insert(*item, state);
@@ -392,7 +400,7 @@ impl State {
                     if is_partial { TaskProgress::PartlyMerged } else { TaskProgress::Merged },
                 );
             }
-            Change::TaskRejected { task } => {
+            Change::TaskMergeFailed { task } => {
                 if let Some(task) = self.tasks.get_mut(task) {
                     task.conflicts += 1;
                     task.status = if task.conflicts > MAX_CONFLICTS {
@@ -402,16 +410,16 @@ impl State {
                     };
                 }
             }
-            Change::Tested => self.stage = Stage::Vas,
+            Change::Tested => self.stage = Stage::Validation,
             Change::Found { finding } => {
                 self.findings.insert(*finding);
             }
             Change::IterationClosed { .. } => {}
             Change::FastForwarding => self.stage = Stage::FastForward,
             Change::Completed => self.stage = Stage::Complete,
-            Change::Failed { step } => self.end = Some(FailureCause::Failed(step.clone())),
-            Change::Stopped => self.end = Some(FailureCause::Stopped),
-            Change::Reopened => self.end = None,
+            Change::Failed { step } => self.failure_cause = Some(FailureCause::Failed(step.clone())),
+            Change::Stopped => self.failure_cause = Some(FailureCause::Stopped),
+            Change::Retried => self.failure_cause = None,
         }
     }
 

@@ -7,32 +7,36 @@ use serde_json::{Map, Value};
 
 use super::definition::Definition;
 use crate::StepId;
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 
 /// The four agents, in the order in which they work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The requirements analyst.
-    Ra,
+    #[serde(rename = "ra")]
+    Analyst,
     /// The exploration planner.
-    Ep,
+    #[serde(rename = "ep")]
+    Planner,
     /// The code developer.
-    Cd,
+    #[serde(rename = "cd")]
+    Developer,
     /// The validation archivist.
-    Vas,
+    #[serde(rename = "vas")]
+    Validator,
 }
 
 impl Role {
-    pub const ALL: [Self; 4] = [Self::Ra, Self::Ep, Self::Cd, Self::Vas];
+    pub const ALL: [Self; 4] = [Self::Analyst, Self::Planner, Self::Developer, Self::Validator];
 
     /// Returns the name in documents, and the name of the agent.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Ra => "ra",
-            Self::Ep => "ep",
-            Self::Cd => "cd",
-            Self::Vas => "vas",
+            Self::Analyst => "ra",
+            Self::Planner => "ep",
+            Self::Developer => "cd",
+            Self::Validator => "vas",
         }
     }
 
@@ -44,10 +48,10 @@ impl Role {
     /// Returns the role whose work follows; after the last, the first of the next iteration.
     pub fn next(self) -> Self {
         match self {
-            Self::Ra => Self::Ep,
-            Self::Ep => Self::Cd,
-            Self::Cd => Self::Vas,
-            Self::Vas => Self::Ra,
+            Self::Analyst => Self::Planner,
+            Self::Planner => Self::Developer,
+            Self::Developer => Self::Validator,
+            Self::Validator => Self::Analyst,
         }
     }
 }
@@ -55,7 +59,7 @@ impl Role {
 /// Returns the phase that waits for a decision or a blocker of the document: its field `needed_by`, or `ra` without
 /// one.
 pub(super) fn needed_by(fields: &Map<String, Value>) -> Role {
-    fields.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Ra)
+    fields.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Analyst)
 }
 
 impl fmt::Display for Role {
@@ -67,14 +71,14 @@ impl fmt::Display for Role {
 /// A question to a person, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Item {
+pub enum RaisedItem {
     /// A choice between options.
     Decision(u32),
     /// A problem that an agent cannot solve.
     Blocker(u32),
 }
 
-impl Item {
+impl RaisedItem {
     /// Returns the id in the document: `D1`, `B1`.
     pub fn id(self) -> String {
         match self {
@@ -111,7 +115,7 @@ pub enum Step {
     /// `cd.TASK-001.merge`: its branch is merged.
     Merge(StepId),
     /// `decision.D1`, `blocker.B1`: a person answers.
-    Answer(Item),
+    Answer(RaisedItem),
     /// `fast-forward`: the base branch gets the code.
     FastForward,
 }
@@ -132,8 +136,8 @@ impl Step {
             Self::Test => "vas.test".to_owned(),
             Self::Task(task) => format!("cd.{task}"),
             Self::Merge(task) => format!("cd.{task}.merge"),
-            Self::Answer(item @ Item::Decision(_)) => format!("decision.{}", item.id()),
-            Self::Answer(item @ Item::Blocker(_)) => format!("blocker.{}", item.id()),
+            Self::Answer(item @ RaisedItem::Decision(_)) => format!("decision.{}", item.id()),
+            Self::Answer(item @ RaisedItem::Blocker(_)) => format!("blocker.{}", item.id()),
             Self::FastForward => "fast-forward".to_owned(),
         };
         StepId::new(id).expect("BUG: the id of a task fits into the id of a step")
@@ -156,12 +160,12 @@ impl Step {
                 Some(task) => Self::task_id(task).map(Self::Merge),
                 None => Self::task_id(rest).map(Self::Task),
             },
-            ("decision", rest) => {
-                Item::parse(rest).filter(|item| matches!(item, Item::Decision(_))).map(Self::Answer)
-            }
-            ("blocker", rest) => {
-                Item::parse(rest).filter(|item| matches!(item, Item::Blocker(_))).map(Self::Answer)
-            }
+            ("decision", rest) => RaisedItem::parse(rest)
+                .filter(|item| matches!(item, RaisedItem::Decision(_)))
+                .map(Self::Answer),
+            ("blocker", rest) => RaisedItem::parse(rest)
+                .filter(|item| matches!(item, RaisedItem::Blocker(_)))
+                .map(Self::Answer),
             _ => None,
         }
     }
@@ -170,9 +174,9 @@ impl Step {
     pub fn role(&self) -> Option<Role> {
         match self {
             Self::Phase(role) => Some(*role),
-            Self::Explore => Some(Role::Ep),
-            Self::Baseline | Self::Test => Some(Role::Vas),
-            Self::Task(_) | Self::Merge(_) => Some(Role::Cd),
+            Self::Explore => Some(Role::Planner),
+            Self::Baseline | Self::Test => Some(Role::Validator),
+            Self::Task(_) | Self::Merge(_) => Some(Role::Developer),
             Self::Answer(_) | Self::FastForward => None,
         }
     }
@@ -238,7 +242,8 @@ pub enum Verdict {
         raised: Vec<Raised>,
     },
     /// `vas.baseline` has run the tests.
-    Measured,
+    #[serde(rename = "measured")]
+    BaselineTested,
     /// `ep` has a plan. `tasks` are its open tasks.
     Planned {
         tasks: Vec<PlannedTask>,
@@ -296,7 +301,7 @@ impl Problems {
     }
 }
 
-/// A decision or a blocker in a report. It becomes an [`Item`] when the engine numbers it.
+/// A decision or a blocker in a report. It becomes a [`RaisedItem`] when the engine numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Raised {
     pub kind: RaisedKind,

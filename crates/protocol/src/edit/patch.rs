@@ -3,7 +3,7 @@
 use json_patch::jsonptr::{Pointer, Token};
 use serde_json::Value;
 
-use crate::check::kind;
+use crate::check::json_type;
 use crate::depth::{MAX_DOCUMENT_DEPTH, exceeds_depth};
 
 /// A change of a document, as its author wrote it.
@@ -129,13 +129,13 @@ fn set(document: &mut Value, pointer: &str, value: Value) -> Result<(), PatchErr
             Err(PatchError::NotAContainer {
                 pointer: pointer.to_owned(),
                 inside: parent.to_string(),
-                is: kind(scalar),
+                is: json_type(scalar),
             })
         }
     }
 }
 
-/// Returns the index that a token names in a list of this length; `length` itself appends an entry.
+/// Returns the index that a reference token names in a list of this length; `length` itself appends an entry.
 fn index(token: &Token<'_>, length: usize) -> Option<usize> {
     token.to_index().ok()?.for_len_incl(length).ok()
 }

@@ -11,15 +11,15 @@ const MAX_NAMED: usize = 20;
 
 /// What a step may change in a document. Everything else is refused.
 ///
-/// Members are named by JSON pointers (RFC 6901), with everything below them. The token `*` stands for any member of an
-/// object and any entry of a list.
+/// Members are named by JSON pointers (RFC 6901), with everything below them. The reference token `*` stands for any
+/// member of an object and any entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     allowed: Vec<Vec<Pattern>>,
     derived: Vec<Vec<Pattern>>,
 }
 
-/// One token of a pointer.
+/// One reference token of such a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Any,
@@ -43,8 +43,8 @@ impl Rights {
         derived: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         Self {
-            allowed: allowed.into_iter().map(tokens).collect(),
-            derived: derived.into_iter().map(tokens).collect(),
+            allowed: allowed.into_iter().map(patterns).collect(),
+            derived: derived.into_iter().map(patterns).collect(),
         }
     }
 
@@ -175,7 +175,7 @@ impl Rights {
     }
 }
 
-fn tokens(pointer: &str) -> Vec<Pattern> {
+fn patterns(pointer: &str) -> Vec<Pattern> {
     let tokens = pointer.strip_prefix('/').map(|rest| rest.split('/')).into_iter().flatten();
     let pattern = |token: &str| match token {
         "*" => Pattern::Any,

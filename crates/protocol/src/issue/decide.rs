@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Closing, Definition, TriageMode};
+use super::definition::{CloseIssue, Definition, TriageMode};
 use super::step::{Addressee, Step};
 use super::verdict::{Pending, Verdict};
-use crate::rules::StepStatus;
+use crate::protocol_trait::StepStatus;
 use crate::{Event, Move, Next, Outcome};
 
 /// The state of the pipeline: ids and numbers only. Texts are in the document.
@@ -19,7 +19,7 @@ pub struct State {
     pub stage: Stage,
     /// The pipeline attempt, from 1.
     pub attempt: u32,
-    /// Questions and escalations since the stage began.
+    /// Questions, escalations and blocks since the stage began.
     pub asked: u32,
     /// What the agent of the stage waits for. The first item is with its addressee.
     pub pending: Vec<Pending>,
@@ -27,10 +27,11 @@ pub struct State {
     pub posted: bool,
     pub failed: Option<FailureCause>,
     /// The steps outside the pipeline that were needed so far: answers of agents and persons.
-    pub appeared: BTreeSet<Step>,
+    #[serde(rename = "appeared")]
+    pub answer_steps: BTreeSet<Step>,
 }
 
-/// The position in the pipeline: what is needed next.
+/// The place in the pipeline: what is needed next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -61,7 +62,7 @@ pub enum FailureCause {
     Pipeline,
     /// A user stopped the run.
     Stopped,
-    /// A person refused to lift a block.
+    /// A person refused to answer, resolve or unblock (`callboard answer RUN/person reject`).
     Refused,
 }
 
@@ -110,8 +111,8 @@ impl Stage {
 impl State {
     pub(super) fn begin(definition: &Definition) -> Self {
         let stage = match definition.triage {
-            TriageMode::First => Stage::Triage,
-            TriageMode::Omitted => Stage::Analyst,
+            TriageMode::Run => Stage::Triage,
+            TriageMode::Skip => Stage::Analyst,
         };
         Self {
             stage,
@@ -120,7 +121,7 @@ impl State {
             pending: Vec::new(),
             posted: false,
             failed: None,
-            appeared: BTreeSet::new(),
+            answer_steps: BTreeSet::new(),
         }
     }
 
@@ -135,8 +136,8 @@ impl State {
 
     pub(super) fn steps(&self, definition: &Definition) -> Vec<Step> {
         let is_part = |step: &Step| match step {
-            Step::Triage => definition.triage == TriageMode::First,
-            Step::Close => definition.closing == Closing::ByRun,
+            Step::Triage => definition.triage == TriageMode::Run,
+            Step::Close => definition.close_issue == CloseIssue::ByRun,
             Step::Analyst
             | Step::Writer
             | Step::Diff
@@ -150,7 +151,7 @@ impl State {
             | Step::Person => true,
         };
         let pipeline = Step::PIPELINE.into_iter().filter(is_part);
-        pipeline.chain(self.appeared.iter().copied()).collect()
+        pipeline.chain(self.answer_steps.iter().copied()).collect()
     }
 
     /// Returns the status of a step.
@@ -229,7 +230,7 @@ impl State {
             Change::Imported(state) => *self = state.clone(),
         }
         if let Some(step @ (Step::Answer(_) | Step::Person)) = self.current() {
-            self.appeared.insert(step);
+            self.answer_steps.insert(step);
         }
     }
 }
@@ -247,7 +248,7 @@ pub(super) fn decide(
             let changes: Vec<_> = state.failed.map(Change::Retried).into_iter().collect();
             let mut after = state.clone();
             changes.iter().for_each(|change| after.apply(change));
-            Move { changes, next: Next::QueueIdle(after.current().into_iter().collect()) }
+            Move { changes, next: Next::QueueUnlessInTurn(after.current().into_iter().collect()) }
         }
         // The module `run` refuses to skip a step of `issue`.
         Event::Skipped { .. } => Move { changes: Vec::new(), next: Next::Queue(Vec::new()) },
@@ -285,7 +286,7 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
         Stage::Commit => enter(Stage::Push),
         Stage::Push => enter(Stage::PullRequest),
         Stage::PullRequest => enter(Stage::Announce),
-        Stage::Announce if definition.closing == Closing::ByRun => enter(Stage::Close),
+        Stage::Announce if definition.close_issue == CloseIssue::ByRun => enter(Stage::Close),
         // The run was stopped in the meantime: a retry performs the last effect again.
         Stage::Announce | Stage::Close | Stage::GiveUp if state.failed.is_some() => {
             advance(state, Vec::new())

@@ -26,16 +26,19 @@ pub struct Definition {
     pub pipeline_attempts: NonZeroU32,
     /// Attempts of one agent in one turn.
     pub max_attempts: NonZeroU32,
-    /// How many questions and escalations one agent may have while it works on one result.
+    /// How many questions, escalations and blocks one agent may raise in one stage.
     pub max_questions: u32,
     /// The branch that the work is committed to.
     pub branch: String,
     /// The branch that the pull request goes to; `None` if HEAD was detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
+    /// Whether a pull request that exists is sent to the base, too: only if the user named it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retarget_pull_request: bool,
     /// The commit that the work starts from.
-    pub start: String,
-    pub closing: Closing,
+    pub start_commit: String,
+    pub close_issue: CloseIssue,
     /// What `build` runs.
     pub checks: Vec<CheckSpec>,
     /// The timeout of an agent's attempt; `None` for the adapter's own.
@@ -101,14 +104,14 @@ pub enum TrackerSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriageMode {
-    First,
-    Omitted,
+    Run,
+    Skip,
 }
 
 /// What closes the issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Closing {
+pub enum CloseIssue {
     /// The merge of the pull request.
     ByMerge,
     /// The run, at its end.

@@ -11,21 +11,23 @@ pub(super) fn glob(item: &str) -> Option<&str> {
 pub(super) fn matches(glob: &str, path: &str) -> bool {
     let glob = glob.trim_start_matches("./").trim_start_matches('/');
     let directory = glob.trim_end_matches('/');
-    let parts: Vec<_> = directory.split('/').collect();
+    let components: Vec<_> = directory.split('/').collect();
     let names: Vec<_> = path.split('/').collect();
-    if parts.len() == 1 && !glob.ends_with('/') {
+    if components.len() == 1 && !glob.ends_with('/') {
         // A name alone matches at any depth, as in `.gitignore`.
         return names.iter().any(|name| name_matches(directory, name));
     }
-    parts_match(&parts, &names)
+    components_match(&components, &names)
 }
 
-fn parts_match(glob: &[&str], names: &[&str]) -> bool {
+fn components_match(glob: &[&str], names: &[&str]) -> bool {
     match (glob, names) {
         ([], _) => true,
-        (["**", rest @ ..], _) => (0..=names.len()).any(|skipped| parts_match(rest, &names[skipped..])),
+        (["**", rest @ ..], _) => (0..=names.len()).any(|skipped| components_match(rest, &names[skipped..])),
         (_, []) => false,
-        ([first, glob @ ..], [name, names @ ..]) => name_matches(first, name) && parts_match(glob, names),
+        ([first, glob @ ..], [name, names @ ..]) => {
+            name_matches(first, name) && components_match(glob, names)
+        }
     }
 }
 

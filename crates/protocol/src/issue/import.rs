@@ -11,7 +11,7 @@ use super::document::{Document, EngineData, EnumOrText, PipelineStatus, ReviewVe
 use super::record::BLOCK;
 use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
-use crate::rules::{ImportRefusal, Move, Next, Outcome};
+use crate::protocol_trait::{ImportRefusal, Move, Next, Outcome};
 
 /// Returns the document that a run continues: `found` merged into `document`, with ids for questions and escalations.
 /// Fails if a field has another type.
@@ -103,13 +103,13 @@ fn state_of(definition: &Definition, document: &Document) -> State {
         pending: if is_failed { Vec::new() } else { pending },
         posted: false,
         failed: is_failed.then_some(FailureCause::Step),
-        appeared: BTreeSet::new(),
+        answer_steps: BTreeSet::new(),
     };
     if is_failed && state.attempt == definition.pipeline_attempts.get() {
         (state.stage, state.failed) = (Stage::GiveUp, Some(FailureCause::Pipeline));
     }
     if let Some(step @ (Step::Answer(_) | Step::Person)) = state.current() {
-        state.appeared.insert(step);
+        state.answer_steps.insert(step);
     }
     state
 }
@@ -135,7 +135,7 @@ fn stage_of(definition: &Definition, document: &Document) -> Stage {
         Stage::Diff
     } else if document.analysis.completed {
         Stage::Writer
-    } else if definition.triage == TriageMode::First && !document.triage.completed {
+    } else if definition.triage == TriageMode::Run && !document.triage.completed {
         Stage::Triage
     } else {
         Stage::Analyst

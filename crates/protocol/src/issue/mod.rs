@@ -4,9 +4,11 @@
 //! triage → analyst → [ writer → build → reviewer ] × pipeline attempts → commit → push → pull request → comment
 //! ```
 //!
-//! The four agents are models; the build and the committer are programs. A failed build, a rejection and an empty
-//! change each use up a pipeline attempt. An agent that asks questions waits for the answers of other agents or of a
-//! person. The document is `issue-state.json`. What an agent may read and update is a table (`rights.rs`), enforced on
+//! Triage, analyst, writer and reviewer are agents; the engine itself builds and commits. A failed build, a rejection
+//! and an empty change each use up a pipeline attempt. An agent that asks questions waits for the answers of other
+//! agents or of a person.
+//!
+//! The document is `issue-state.json`. What an agent may read and update is a table (`rights.rs`), enforced on
 //! its reports and on the edits of its private copy.
 
 mod check;
@@ -29,8 +31,8 @@ use serde_json::Value;
 use crate::brief::Brief;
 use crate::check::Violation;
 use crate::entry::Entry;
+use crate::protocol_trait::StepStatus;
 use crate::report::Report;
-use crate::rules::StepStatus;
 use crate::{
     Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
     RecordError, RequestRefusal, RunLocation, StepId, StepKind, Timestamp, View,
@@ -39,12 +41,12 @@ use crate::{
 pub use check::check;
 pub use decide::{Change, FailureCause, Stage, State};
 pub use definition::{
-    Closing, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, TrackerSpec,
+    CloseIssue, DEFAULT_MAX_QUESTIONS, DEFAULT_PIPELINE_ATTEMPTS, Definition, IssueData, Label, TrackerSpec,
     TriageMode,
 };
 pub use document::{
     Document, EnumOrText, FILE, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepRecordStatus,
-    additions, merge,
+    changed_members, merge,
 };
 pub use rights::{Rights, Role, SECTIONS};
 pub use step::forms::example_file;

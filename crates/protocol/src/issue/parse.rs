@@ -187,11 +187,12 @@ fn reviewer_verdict(after: &Document) -> Result<Verdict, String> {
 /// What the work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ChangedFiles {
+    /// All files that differ from the start commit, new and deleted ones included.
     pub(super) changed: Vec<String>,
     pub(super) deleted: Vec<String>,
 }
 
-/// Returns the files in the report of `diff`. Fails if it has none of its fields.
+/// Returns the files in the report of `build.diff`. Fails if one of the two lists is missing.
 pub(super) fn changed_files(report: &Report) -> Result<ChangedFiles, String> {
     let list = |field: &str| {
         let list = report.extra_fields.get(field).and_then(Value::as_array);

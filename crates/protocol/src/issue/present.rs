@@ -10,20 +10,21 @@ use super::step::{Step, forms, prompts};
 use super::verdict::Verdict;
 use crate::present::{FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
+use crate::protocol_trait::StepStatus;
 use crate::report::Report;
-use crate::rules::StepStatus;
 use crate::{Never, RunId, StepId, Timestamp};
 
 impl Present for Issue {
-    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEP_NOUNS: (&'static str, &'static str) = ("step", "steps");
     const STEPS_KEY: &'static str = "pipeline";
     const START_COMMAND: &'static str = "callboard issue";
     const START_ARGUMENT: &'static str = "issue";
     const RETRIES: bool = true;
-    const RENAMES: bool = false;
+    const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &prompts::TEMPLATES;
-    const VIEWS: &'static [&'static str] = &["/issue-state.json"];
-    const SCRIPT_STEPS: &'static [&'static str] = &["triage", "analyst", "writer", "build", "reviewer"];
+    const VIEW_PATTERNS: &'static [&'static str] = &["/issue-state.json"];
+    const REHEARSAL_SCRIPT_STEPS: &'static [&'static str] =
+        &["triage", "analyst", "writer", "build", "reviewer"];
     const FORMATS: &'static [FileFormat] =
         &[FileFormat { name: "issue-state", matches: super::check::is_issue_state, check: super::check }];
 
@@ -108,7 +109,7 @@ impl Present for Issue {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
+    fn failure_hint(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to try again")
     }
 

@@ -16,8 +16,8 @@ use super::{Issue, import};
 use crate::check::shortened;
 use crate::checks;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
+use crate::protocol_trait::RecordError;
 use crate::report::Report;
-use crate::rules::RecordError;
 use crate::run::{AttemptConsequence, Change, Ending, Fact};
 use crate::{StepId, Timestamp};
 
@@ -53,7 +53,7 @@ pub(super) fn record(
             {
                 record_report(&mut new, step, verdict, report, entry.at).map_err(RecordError)?;
             }
-            let refused = evidence.iter().flat_map(|evidence| &evidence.refused);
+            let refused = evidence.iter().flat_map(|evidence| &evidence.refused_edits);
             new.engine.notes.extend(refused.cloned());
         }
         Input::Request { .. } | Input::Refused { .. } | Input::Edited { .. } | Input::Deferred => {}
@@ -96,18 +96,18 @@ fn record_step_change(document: &mut Document, change: &Change<IssueChange>, ent
             let record = step_mut(document, step);
             (record.status, record.started_at, record.ended_at) = (StepRecordStatus::Waiting, Some(at), None);
         }
-        Change::Ended { attempt, exit, .. } => {
+        Change::Ended { attempt, consequence, .. } => {
             let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
             let record = step_mut(document, &attempt.step);
             (record.ended_at, record.error) = (Some(at), error);
-            record.status = match exit {
+            record.status = match consequence {
                 AttemptConsequence::Reported => StepRecordStatus::Done,
                 AttemptConsequence::Exhausted => StepRecordStatus::Failed,
                 AttemptConsequence::WillRetry { .. }
                 | AttemptConsequence::Interrupted { .. }
                 | AttemptConsequence::Stopped
                 | AttemptConsequence::Released
-                | AttemptConsequence::Drained => StepRecordStatus::Pending,
+                | AttemptConsequence::FailedWhileDraining => StepRecordStatus::Pending,
             };
         }
         Change::Answered { step, .. } => {
@@ -209,7 +209,7 @@ fn record_report(
 }
 
 fn command_run(result: &checks::CheckResult) -> CommandRun {
-    let evidence = json!({
+    let details = json!({
         "check": result.name,
         "duration_ms": result.duration_ms,
         "tree": result.tree,
@@ -221,7 +221,7 @@ fn command_run(result: &checks::CheckResult) -> CommandRun {
         command: result.command.join(" "),
         exit_code: result.exit_code,
         output: result.output.clone(),
-        others: evidence.as_object().cloned().unwrap_or_default(),
+        others: details.as_object().cloned().unwrap_or_default(),
     }
 }
 
@@ -325,7 +325,7 @@ fn record_answer(document: &mut Document, answer: &str, by: &str, at: Timestamp)
         (escalation.resolved, escalation.resolution) = (true, Some(answer.to_owned()));
         (escalation.resolved_by, escalation.resolved_at) = (Some(by.to_owned()), at);
     } else {
-        document.engine.decisions.push(format!("{by}: {answer}"));
+        document.engine.block_answers.push(format!("{by}: {answer}"));
     }
 }
 
@@ -341,7 +341,7 @@ fn record_transition(
         IssueChange::Asked(pending) => {
             document.engine.asked += u32::try_from(pending.len()).unwrap_or(u32::MAX);
             if let Input::Fact { fact: Fact::Ended { attempt, .. }, .. } = &entry.input
-                && !is_settled_by_answer(&attempt.step, pending)
+                && !is_replaced_by_answer(&attempt.step, pending)
             {
                 // The agent is asked again.
                 step_mut(document, &attempt.step).status = StepRecordStatus::Pending;
@@ -411,8 +411,8 @@ fn record_no_attempts_left(definition: &Definition, document: &mut Document, at:
     set_failed(document, exhaustion_reason(definition), "failed_max_retries", at);
 }
 
-/// Returns whether the answer of a person replaces the step: triage that has stopped the run is not asked again.
-fn is_settled_by_answer(step: &StepId, pending: &[Pending]) -> bool {
+/// Returns whether the answer of a person replaces the step: triage that has blocked the run is not asked again.
+fn is_replaced_by_answer(step: &StepId, pending: &[Pending]) -> bool {
     Step::parse(step) == Some(Step::Triage) && pending == [Pending::Block]
 }
 
@@ -546,6 +546,6 @@ fn author_name(author: &Author) -> String {
     match author {
         Author::Engine { .. } => "the engine".to_owned(),
         Author::Person { name, .. } => name.clone(),
-        Author::Client { bucket, .. } => format!("another client of {}", shortened(&json!(bucket))),
+        Author::BucketClient { bucket, .. } => format!("another client of {}", shortened(&json!(bucket))),
     }
 }

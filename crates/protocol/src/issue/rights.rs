@@ -1,11 +1,11 @@
 //! What each agent may read and update. Everything else is removed from its reports.
 //!
-//! The rights are those of the seed. `pipeline` belongs to the engine; triage and the reviewer may ask for the status `blocked`
+//! The rights are those of the original program. `pipeline` belongs to the engine; triage and the reviewer may ask for the status `blocked`
 //! with a reason. Every agent may add questions, escalations and observations.
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, FILE, additions, merge};
+use super::document::{Document, FILE, changed_members, merge};
 use super::step::{Agent, Step};
 use crate::check::shortened;
 use crate::report::{CopyEdit, Report};
@@ -26,7 +26,7 @@ pub enum Role {
 pub struct Rights {
     pub reads: &'static [&'static str],
     pub updates: &'static [&'static str],
-    /// What the seed lets the agent update, but the engine computes. Removed from reports, without a message if it is
+    /// What the original lets the agent update, but the engine computes. Removed from reports, without a message if it is
     /// routine (`current_agent`, `in_progress`).
     pub derived: &'static [&'static str],
 }
@@ -227,7 +227,7 @@ fn copy_as_json(document: &Document, role: Role) -> Value {
 fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mut Vec<String>) -> Value {
     let original = copy_as_json(document, role);
     match report.copy_edits.remove(FILE).map(|edit| edit.applied_to(FILE, &original)) {
-        Some(Ok(Some(edited))) => additions(&original, &edited).unwrap_or_default(),
+        Some(Ok(Some(edited))) => changed_members(&original, &edited).unwrap_or_default(),
         Some(Err(why)) => {
             refused.push(why);
             Value::Null

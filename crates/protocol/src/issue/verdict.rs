@@ -26,7 +26,7 @@ pub enum Verdict {
     Asks(Vec<Pending>),
     /// An agent or a person has answered.
     Answered,
-    /// A person ends the run.
+    /// A person refuses to answer, resolve or unblock, which ends the run.
     Refused,
     /// The effect was performed.
     Performed,

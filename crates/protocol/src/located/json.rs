@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Entry, Located, Node, SourcePos, Value};
+use super::{Located, MappingEntry, Node, SourcePos, Value};
 
 /// How deep values are read: serde_json refuses to deserialize deeper ones. Values below this are left out of the tree.
 const MAX_DEPTH: usize = 128;
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
                 let entries = members.into_iter().map(|(key, value)| {
                     let pos = self.locate(key);
                     let key = Located { value: serde_json::from_str(key.get())?, pos };
-                    Ok(Entry { key, value: Rc::new(self.node(value, levels - 1)?) })
+                    Ok(MappingEntry { key, value: Rc::new(self.node(value, levels - 1)?) })
                 });
                 Value::Mapping(entries.collect::<Result<_, serde_json::Error>>()?)
             }

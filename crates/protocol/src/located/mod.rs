@@ -58,17 +58,17 @@ pub enum Value {
     Text(String),
     List(Vec<Rc<Node>>),
     /// In the order of the file.
-    Mapping(Vec<Entry>),
+    Mapping(Vec<MappingEntry>),
 }
 
 /// One key of a mapping with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct MappingEntry {
     pub key: Located<String>,
     pub value: Rc<Node>,
 }
 
-impl Entry {
+impl MappingEntry {
     /// Returns the entry with this key.
     pub fn find<'a>(entries: &'a [Self], key: &str) -> Option<&'a Self> {
         // JSON allows a key twice; serde_json takes the last one.
@@ -82,7 +82,7 @@ impl Node {
     }
 
     /// Returns the text of a scalar as written, without quotes; `None` for null, lists and mappings.
-    pub fn word(&self) -> Option<&str> {
+    pub fn scalar_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(word)
             | Value::AmbiguousBool(word)
@@ -113,7 +113,7 @@ impl Node {
             Value::Text(text) | Value::AmbiguousBool(text) => Json::from(text.as_str()),
             Value::List(items) => items.iter().map(|item| item.to_json()).collect(),
             Value::Mapping(entries) => {
-                let member = |entry: &Entry| (entry.key.value.clone(), entry.value.to_json());
+                let member = |entry: &MappingEntry| (entry.key.value.clone(), entry.value.to_json());
                 Json::Object(entries.iter().map(member).collect())
             }
         }
@@ -127,7 +127,7 @@ impl Node {
                 Value::List(items) => token.parse().ok().and_then(|index: usize| items.get(index)),
                 Value::Mapping(entries) => {
                     let key = token.replace("~1", "/").replace("~0", "~");
-                    Entry::find(entries, &key).map(|entry| &entry.value)
+                    MappingEntry::find(entries, &key).map(|entry| &entry.value)
                 }
                 Value::Null
                 | Value::Bool { .. }

@@ -35,13 +35,14 @@ rules! {
     /// A key that the format has and this version does not support. Ignoring it would change what the file means.
     NotSupportedYet => "not-supported-yet",
     DuplicateKey => "duplicate-key",
-    /// A key that a step of this agent cannot have.
+    /// A key that has no effect on this step, or cannot be combined with another of its keys.
     NoEffect => "no-effect",
     WrongType => "wrong-type",
     MissingKey => "missing-key",
     EmptyValue => "empty-value",
     NoSteps => "no-steps",
     DuplicateId => "duplicate-id",
+    /// An id that cannot be used in the names of files, branches and variables, or is too long for that.
     UnsafeId => "unsafe-id",
     UnknownStep => "unknown-step",
     SelfDependency => "self-dependency",
@@ -53,7 +54,7 @@ rules! {
     /// A step names a check that is not configured. The caller finds this, too.
     UnknownCheck => "unknown-check",
     BadMaxAttempts => "bad-max-attempts",
-    /// `loop` has a number of items that is not a whole number from 1: `parallel`, `max_iterations`.
+    /// `parallel` or `max_iterations` of `loop` is not a whole number from 1.
     BadLoopLimit => "bad-loop-limit",
     BadTimeout => "bad-timeout",
     /// Warning: `next_on_success` names a step that does not need this one.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use serde_saphyr::granit_parser::{self, ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
+use super::{Located, MappingEntry, Node, Problems, Rule, SourcePos, Value};
 
 /// The longest file that is read; a workflow of 10,000 steps with generous metadata takes a tenth of it.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -119,13 +119,13 @@ enum Content {
 
 #[derive(Default)]
 struct OpenMapping {
-    entries: Vec<Entry>,
+    entries: Vec<MappingEntry>,
     /// Where each key was first given.
     seen: BTreeMap<String, SourcePos>,
     /// The key whose value comes next.
     key: Option<Key>,
     /// What `<<` brings in; the mapping's own keys win over it.
-    merged: Vec<Entry>,
+    merged: Vec<MappingEntry>,
 }
 
 struct Key {
@@ -268,7 +268,7 @@ impl OpenMapping {
         problems: &mut Problems,
     ) -> Result<(), FatalProblem> {
         let Some(key) = self.key.take() else {
-            let text = match built.node.word() {
+            let text = match built.node.scalar_text() {
                 Some(word) => word.to_owned(),
                 None if built.node.is_null() => "null".to_owned(),
                 None => {
@@ -292,7 +292,7 @@ impl OpenMapping {
         } else {
             self.seen.insert(key.text.clone(), key.pos);
             let key = Located { value: key.text, pos: key.pos };
-            self.entries.push(Entry { key, value: built.node });
+            self.entries.push(MappingEntry { key, value: built.node });
         }
         Ok(())
     }
@@ -331,7 +331,7 @@ impl OpenMapping {
         })
     }
 
-    fn close(mut self) -> Vec<Entry> {
+    fn close(mut self) -> Vec<MappingEntry> {
         for entry in self.merged {
             if self.seen.insert(entry.key.value.clone(), entry.key.pos).is_none() {
                 self.entries.push(entry);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::check::Violation;
-use crate::rules::{Protocol, View};
+use crate::protocol_trait::{Protocol, View};
 
 /// A document of some protocol. Clones share it.
 #[derive(Clone)]

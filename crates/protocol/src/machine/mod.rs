@@ -1,11 +1,11 @@
 //! The object-safe form of a protocol: what the rest of the program sees of a run.
 //!
-//! [`Machine`] has the definition, the state and the document of one run. They stay typed inside [`Typed`], the only code that
+//! [`Machine`] has the definition, the state and the document of one run. They stay typed inside [`TypedMachine`], the only code that
 //! is compiled per protocol. Verdicts, changes, edits and requests cross the boundary as JSON: they are small, and the
 //! journal stores them as JSON anyway.
 
 mod document;
-mod kind;
+mod protocol_kind;
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -20,22 +20,22 @@ use crate::brief::Brief;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
 use crate::people::{Answer, AnswerFile, OpenItem, Question};
-use crate::present::{Grid, GridRow, Line, LoopBack, Present, StepDetails, StepSummary};
-use crate::report::Report;
-use crate::rules::{
+use crate::present::{Line, LoopBack, Present, StepDetails, StepSummary, StepTable, StepTableRow};
+use crate::protocol_trait::{
     Deferred, Effect, Event, ImportRefusal, Move, Next, Outcome, ParsedReport, Progress, Protocol,
     RecordError, StepKind, StepStatus,
 };
+use crate::report::Report;
 use crate::run::Refusal;
 use crate::{RunId, StepId, Timestamp};
 
 pub use document::Document;
-pub use kind::{KINDS, Kind, KindInfo, KindOf, Kinds};
+pub use protocol_kind::{PROTOCOLS, ProtocolInfo, ProtocolKind, Protocols, protocol_kind};
 
 /// Definition, state and document of one run, whatever its protocol. The functions are those of [`Protocol`] and
 /// [`Present`]. Steps are named by their ids; a step that the run does not have is a bug of the caller.
 pub trait Machine: Debug + Send + Sync {
-    fn kind(&self) -> &'static dyn Kind;
+    fn kind(&self) -> &'static dyn ProtocolKind;
     fn boxed_clone(&self) -> Box<dyn Machine>;
     fn as_any(&self) -> &dyn Any;
     /// Returns the definition as JSON.
@@ -64,7 +64,7 @@ pub trait Machine: Debug + Send + Sync {
     fn step_status(&self, step: &StepId) -> StepStatus;
     fn failed_steps(&self) -> Vec<StepId>;
     fn max_attempts(&self, step: &StepId) -> NonZeroU32;
-    fn rank(&self, step: &StepId) -> usize;
+    fn start_order(&self, step: &StepId) -> usize;
     fn agent(&self, step: &StepId) -> String;
     fn needs(&self, step: &StepId) -> Vec<StepId>;
     fn loop_back(&self, step: &StepId) -> Option<LoopBack>;
@@ -72,7 +72,7 @@ pub trait Machine: Debug + Send + Sync {
     fn unblocks_dependents(&self, step: &StepId) -> bool;
 
     // Steps and the outside world.
-    fn read_output(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>>;
+    fn report_from_stdout(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>>;
     fn remove_unauthorized(&self, step: &StepId, report: &mut Report) -> Vec<String>;
     fn parse_report(&self, step: &StepId, report: &Report) -> ParsedReport;
     fn brief(&self, step: &StepId, counted_attempt: u32) -> Brief;
@@ -101,8 +101,8 @@ pub trait Machine: Debug + Send + Sync {
         patch: &Patch,
     ) -> Result<Option<Value>, EditRefusal>;
     fn external_edit(&self, shown: &Value, found: &Value) -> Result<Value, EditRefusal>;
-    fn partial_patch(&self, step: &StepId, content: Value) -> Option<Patch>;
-    fn report_path(&self, step: &StepId) -> Option<String>;
+    fn partial_output_patch(&self, step: &StepId, content: Value) -> Option<Patch>;
+    fn report_view_path(&self, step: &StepId) -> Option<String>;
     fn shows_report(&self, step: &StepId, report: &Report) -> bool;
     fn reported_steps(&self) -> Vec<StepId>;
 
@@ -112,11 +112,11 @@ pub trait Machine: Debug + Send + Sync {
     fn step_summary(&self, step: &StepId) -> StepSummary;
     fn result(&self) -> Vec<Line>;
     fn result_fields(&self) -> Map<String, Value>;
-    fn after_failure(&self, run: &RunId) -> String;
+    fn failure_hint(&self, run: &RunId) -> String;
     fn retry_command(&self, run: &RunId) -> String;
     fn open_items(&self) -> Vec<OpenItem>;
     fn stalled(&self, now: Timestamp) -> Vec<(StepId, String)>;
-    fn grid(&self) -> Option<Grid>;
+    fn step_table(&self) -> Option<StepTable>;
 }
 
 impl Clone for Box<dyn Machine> {
@@ -127,13 +127,13 @@ impl Clone for Box<dyn Machine> {
 
 /// The machine of a typed protocol. Clones share definition and document.
 #[derive(Debug)]
-pub struct Typed<P: Protocol> {
+pub struct TypedMachine<P: Protocol> {
     pub definition: Arc<P::Definition>,
     pub state: P::State,
     pub document: Arc<P::Document>,
 }
 
-impl<P: Protocol> Clone for Typed<P> {
+impl<P: Protocol> Clone for TypedMachine<P> {
     fn clone(&self) -> Self {
         Self {
             definition: Arc::clone(&self.definition),
@@ -143,7 +143,7 @@ impl<P: Protocol> Clone for Typed<P> {
     }
 }
 
-impl<P: Protocol> Typed<P> {
+impl<P: Protocol> TypedMachine<P> {
     /// Returns the machine of a run before its first entry.
     pub fn new(definition: P::Definition, document: P::Document) -> Self {
         let state = P::begin(&definition);
@@ -161,9 +161,9 @@ impl<P: Protocol> Typed<P> {
     }
 }
 
-impl<P: Present> Machine for Typed<P> {
-    fn kind(&self) -> &'static dyn Kind {
-        KindOf::<P>::STATIC
+impl<P: Present> Machine for TypedMachine<P> {
+    fn kind(&self) -> &'static dyn ProtocolKind {
+        protocol_kind::<P>()
     }
 
     fn boxed_clone(&self) -> Box<dyn Machine> {
@@ -266,8 +266,8 @@ impl<P: Present> Machine for Typed<P> {
         P::max_attempts(&self.definition, &self.state, &self.step(step))
     }
 
-    fn rank(&self, step: &StepId) -> usize {
-        P::rank(&self.definition, &self.state, &self.step(step))
+    fn start_order(&self, step: &StepId) -> usize {
+        P::start_order(&self.definition, &self.state, &self.step(step))
     }
 
     fn agent(&self, step: &StepId) -> String {
@@ -291,8 +291,8 @@ impl<P: Present> Machine for Typed<P> {
         P::unblocks_dependents(&self.definition, &self.state, &self.step(step))
     }
 
-    fn read_output(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>> {
-        P::read_output(&self.step(step), stdout)
+    fn report_from_stdout(&self, step: &StepId, stdout: &str) -> Option<Map<String, Value>> {
+        P::report_from_stdout(&self.step(step), stdout)
     }
 
     fn remove_unauthorized(&self, step: &StepId, report: &mut Report) -> Vec<String> {
@@ -385,12 +385,12 @@ impl<P: Present> Machine for Typed<P> {
         Ok(json(&edit))
     }
 
-    fn partial_patch(&self, step: &StepId, content: Value) -> Option<Patch> {
-        P::partial_patch(&self.step(step), content)
+    fn partial_output_patch(&self, step: &StepId, content: Value) -> Option<Patch> {
+        P::partial_output_patch(&self.step(step), content)
     }
 
-    fn report_path(&self, step: &StepId) -> Option<String> {
-        P::report_path(&self.document, &self.step(step))
+    fn report_view_path(&self, step: &StepId) -> Option<String> {
+        P::report_view_path(&self.document, &self.step(step))
     }
 
     fn shows_report(&self, step: &StepId, report: &Report) -> bool {
@@ -421,8 +421,8 @@ impl<P: Present> Machine for Typed<P> {
         P::result_fields(&self.document)
     }
 
-    fn after_failure(&self, run: &RunId) -> String {
-        P::after_failure(&self.definition, run, &self.document)
+    fn failure_hint(&self, run: &RunId) -> String {
+        P::failure_hint(&self.definition, run, &self.document)
     }
 
     fn retry_command(&self, run: &RunId) -> String {
@@ -434,16 +434,16 @@ impl<P: Present> Machine for Typed<P> {
         stalled.map(|(step, why)| (P::step_id(&step), why)).collect()
     }
 
-    fn grid(&self) -> Option<Grid> {
-        let Grid { columns, rows } = P::grid(&self.definition, &self.state, &self.document)?;
+    fn step_table(&self) -> Option<StepTable> {
+        let StepTable { columns, rows } = P::step_table(&self.definition, &self.state, &self.document)?;
         let cells =
             |cells: Vec<Option<P::Step>>| cells.iter().map(|cell| cell.as_ref().map(P::step_id)).collect();
-        let rows = rows.into_iter().map(|GridRow { name, cells: row, note }| GridRow {
+        let rows = rows.into_iter().map(|StepTableRow { name, cells: row, note }| StepTableRow {
             name,
             cells: cells(row),
             note,
         });
-        Some(Grid { columns, rows: rows.collect() })
+        Some(StepTable { columns, rows: rows.collect() })
     }
 
     fn open_items(&self) -> Vec<OpenItem> {
@@ -463,7 +463,7 @@ fn erase<P: Protocol>(Move { changes, next }: Move<P::Change, P::Step>) -> Move 
     let ids = |steps: Vec<P::Step>| steps.iter().map(P::step_id).collect();
     let next = match next {
         Next::Queue(steps) => Next::Queue(ids(steps)),
-        Next::QueueIdle(steps) => Next::QueueIdle(ids(steps)),
+        Next::QueueUnlessInTurn(steps) => Next::QueueUnlessInTurn(ids(steps)),
         Next::Drain(outcome) => Next::Drain(outcome),
         Next::Finish(outcome) => Next::Finish(outcome),
     };

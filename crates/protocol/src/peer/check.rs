@@ -16,25 +16,31 @@ use super::document::{Document, VERSION};
 use crate::check::{Location, Violation, ViolationCollector};
 use parsed::ParsedDocument;
 
-/// The result of a check, in the order of the rules.
+/// What breaks a rule, in the order of the rules. Empty if the document is valid.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Checked {
+pub struct RuleViolations {
     pub violations: Vec<Violation>,
     /// Accepted here, but not by a stricter reading of the format.
     pub warnings: Vec<Violation>,
 }
 
 /// Checks a parsed document.
-pub fn check_document(document: &Document) -> Checked {
+pub fn check_document(document: &Document) -> RuleViolations {
     check(&document.to_value())
 }
 
 /// Checks any JSON value.
-pub fn check(document: &Value) -> Checked {
+pub fn check(document: &Value) -> RuleViolations {
     let (mut violations, mut warnings) = (ViolationCollector::default(), ViolationCollector::default());
     let at = Location::document();
     match document.as_object() {
-        None => violations.mistyped("F5", &at, document, "an object", "begin it with `{\"version\": 2, …`"),
+        None => violations.wrong_type_for_rule(
+            "F5",
+            &at,
+            document,
+            "an object",
+            "begin it with `{\"version\": 2, …`",
+        ),
         // The other rules are those of version 2.
         Some(object) if !is_current(&at, object.get("version"), &mut violations) => {}
         Some(object) => {
@@ -47,7 +53,7 @@ pub fn check(document: &Value) -> Checked {
             sequences::warn(&at, &parsed, &mut warnings);
         }
     }
-    Checked { violations: violations.0, warnings: warnings.0 }
+    RuleViolations { violations: violations.0, warnings: warnings.0 }
 }
 
 /// F1. A document of another version is not checked further: it must be migrated first.

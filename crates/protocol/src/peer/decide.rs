@@ -1,7 +1,8 @@
 //! The transition table of `peer`: four phases in a row, and how the cycle ends if a phase fails or the run is stopped.
 //!
-//! Each transition of the protocol's matrix is one write. So a report only completes its phase. The next phase, and the
-//! close after the review, are deferred transitions with entries of their own.
+//! Each row of the transition matrix (the table "Transitions" in `docs/peer.md`) is one write of the document. So a
+//! report only completes its phase. The start of the next phase, and the completion of the cycle after the review, are
+//! deferred transitions with entries of their own.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
 use super::document::Phase;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, StepStatus};
+use crate::protocol_trait::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
 /// The state of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +26,7 @@ pub enum State {
     Reviewed {
         success: bool,
     },
+    /// The cycle is completed: the document says so, too.
     Closed {
         success: bool,
     },

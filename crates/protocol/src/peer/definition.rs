@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::change::NewCycle;
 use super::document::{Mode, Phase};
-use super::names::CycleId;
+use super::names::PeerCycleId;
 use super::prompts;
 
 /// What a cycle is started with. It never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
-    pub cycle: CycleId,
+    pub cycle: PeerCycleId,
     /// An [`Instruction`](super::Instruction). An imported cycle may have any text.
     pub instruction: String,
     /// Whether the cycle is new or continues a failed one: `peer_mode` of the document.
@@ -42,7 +42,7 @@ pub struct Definition {
 /// A failed cycle that another one continues.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
-    pub cycle: CycleId,
+    pub cycle: PeerCycleId,
     /// The outputs of its completed phases, from the first on.
     pub outputs: Vec<Value>,
 }
@@ -50,7 +50,7 @@ pub struct Continued {
 /// The recommendations of a completed cycle's review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
-    pub cycle: CycleId,
+    pub cycle: PeerCycleId,
     pub recommendations: Value,
 }
 

@@ -5,18 +5,18 @@
 mod history;
 pub(super) mod parts;
 mod phase;
-mod position;
-pub(super) mod progress;
+pub(super) mod progress_entries;
+mod status_with_phase;
 mod whole_second;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::names::{CycleId, Scope, SpecName};
+use super::names::{PeerCycleId, Scope, SpecName};
 
 pub use history::{Event, HistoryEntry};
 pub use phase::{Phase, PhaseDocument, PhaseError, PhaseStatus, Phases};
-pub use position::{InvalidTransition, Position};
+pub use status_with_phase::{InvalidTransition, StatusWithPhase};
 pub use whole_second::{BadWholeSecond, WholeSecond};
 
 /// The version of the format.
@@ -30,7 +30,7 @@ pub type Unknown = Map<String, Value>;
 pub struct Document {
     /// Always [`VERSION`].
     pub version: u64,
-    pub cycle_id: CycleId,
+    pub cycle_id: PeerCycleId,
     /// How often this document was written: its own revision, not the store's.
     pub sequence: u64,
     pub metadata: Metadata,
@@ -60,7 +60,7 @@ pub struct Metadata {
     pub cycle_number: u64,
     pub created_at: WholeSecond,
     pub updated_at: WholeSecond,
-    pub status: CycleStatus,
+    pub status: PeerCycleStatus,
     /// The phase in progress, else the last one that was; `plan` before the first.
     pub current_phase: Phase,
     #[serde(flatten)]
@@ -72,20 +72,22 @@ pub struct Metadata {
 pub struct Context {
     pub peer_mode: Mode,
     /// Whether the cycle is about a spec, not about the repository.
+    /// Whether the cycle has a spec.
     pub spec_aware: bool,
+    /// The flags that choose the scope, as typed.
     pub instruction_args: String,
     /// What the user wants, verbatim.
     pub user_requirements: String,
     /// The failed cycle that this one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<CycleId>,
+    pub continues: Option<PeerCycleId>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CycleStatus {
+pub enum PeerCycleStatus {
     Initialized,
     InProgress,
     Completed,
@@ -99,7 +101,7 @@ pub enum Mode {
     Continue,
 }
 
-impl CycleStatus {
+impl PeerCycleStatus {
     pub const ALL: [Self; 4] = [Self::Initialized, Self::InProgress, Self::Completed, Self::Failed];
 
     /// The word in the document.

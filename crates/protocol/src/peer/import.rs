@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::check::check;
 use super::decide::{self, Change, State};
 use super::definition::Definition;
-use super::document::{Document, Phase, Position};
+use super::document::{Document, Phase, StatusWithPhase};
 use super::names::MAX_SAFE_INTEGER;
 use super::output;
-use crate::rules::{ImportRefusal, Move};
+use crate::protocol_trait::{ImportRefusal, Move};
 
 /// Imports a document. Fails if it breaks rules, is about another cycle, or has a sequence that cannot grow any further.
 pub(super) fn import(
@@ -40,15 +40,15 @@ pub(super) fn state_of(document: &Document) -> State {
         let summary = document.cycle_summary.as_ref();
         output::succeeded(&output(Phase::Execute), &output(Phase::Review), summary)
     };
-    match document.position() {
-        Position::Initialized => State::Ready(Phase::Plan),
-        Position::InProgress(phase) => State::Ready(phase),
-        Position::PhaseCompleted(phase) => match phase.next() {
+    match document.status_with_phase() {
+        StatusWithPhase::Initialized => State::Ready(Phase::Plan),
+        StatusWithPhase::InProgress(phase) => State::Ready(phase),
+        StatusWithPhase::PhaseCompleted(phase) => match phase.next() {
             Some(next) => State::Ready(next),
             None => State::Reviewed { success: success() },
         },
-        Position::Completed => State::Closed { success: success() },
-        Position::Failed(phase) => State::Failed(phase),
+        StatusWithPhase::Completed => State::Closed { success: success() },
+        StatusWithPhase::Failed(phase) => State::Failed(phase),
     }
 }
 

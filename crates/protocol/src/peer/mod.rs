@@ -1,4 +1,4 @@
-//! `peer`: plan, execute, express, review.
+//! `peer`, the initials of its phases: plan, execute, express, review.
 //!
 //! A *cycle* is one run of this protocol: the four phases in a row, all on one document. `plan` says what to do, `execute`
 //! does it, `express` turns the result into text for people, `review` judges it. The document counts its own writes in
@@ -34,26 +34,26 @@ pub mod transition;
 
 use std::num::NonZeroU32;
 
-pub use check::{Checked, check, check_document};
+pub use check::{RuleViolations, check, check_document};
 pub use decide::{Change, State, Verdict};
 pub use definition::{Advice, Continued, Definition};
 pub use document::{
-    Context, CycleStatus, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, Phase,
-    PhaseDocument, PhaseError, PhaseStatus, Phases, Position, WholeSecond,
+    Context, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, PeerCycleStatus, Phase,
+    PhaseDocument, PhaseError, PhaseStatus, Phases, StatusWithPhase, WholeSecond,
 };
-pub use names::{CycleId, Instruction, Scope, SpecName};
+pub use names::{Instruction, PeerCycleId, Scope, SpecName};
 pub use step::{BUCKET, prompts};
-pub use transition::{Refusal, Transition, check_write};
+pub use transition::{Transition, WriteRefusal, check_write};
 
 use crate::brief::Brief;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::entry::Entry;
-use crate::report::Report;
-use crate::rules::{
+use crate::protocol_trait::{
     Deferred, Event as RunEvent, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepStatus, View,
 };
+use crate::report::Report;
 use crate::{StepId, Timestamp};
 
 /// The `peer` protocol: plan, execute, express, review.
@@ -63,7 +63,7 @@ pub enum Peer {}
 impl Protocol for Peer {
     const NAME: &'static str = "peer";
     const CHECKS_WRITES: bool = true;
-    const SHOWS_DOCUMENT: bool = true;
+    const PUBLISHES_DOCUMENT: bool = true;
 
     type Definition = Definition;
     type State = State;
@@ -130,7 +130,7 @@ impl Protocol for Peer {
         definition.max_attempts
     }
 
-    fn rank(_: &Definition, _: &State, step: &Phase) -> usize {
+    fn start_order(_: &Definition, _: &State, step: &Phase) -> usize {
         *step as usize
     }
 
@@ -186,7 +186,7 @@ impl Protocol for Peer {
         edit::external_edit(current, shown, found)
     }
 
-    fn partial_patch(step: &Phase, content: serde_json::Value) -> Option<Patch> {
+    fn partial_output_patch(step: &Phase, content: serde_json::Value) -> Option<Patch> {
         Some(Patch::Set(vec![(format!("/phases/{step}/output"), content)]))
     }
 
@@ -216,7 +216,7 @@ impl Protocol for Peer {
 
     fn check_write(old: Option<&Document>, new: &Document) -> Result<(), RecordError> {
         // The progress entries that both histories have are left out: no rule needs them, and they may be thousands.
-        let checked = match old.and_then(|old| document::progress::without_progress_pair(old, new)) {
+        let checked = match old.and_then(|old| document::progress_entries::without_progress_pair(old, new)) {
             Some((old, new)) => check_write(Some(&old), &new.to_value()),
             None => check_write(old, &new.to_value()),
         };

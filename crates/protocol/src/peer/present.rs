@@ -4,25 +4,25 @@ use serde_json::{Map, Value, json};
 
 use super::output::{self, Judgement, Score};
 use super::{
-    Change, CycleId, CycleStatus, Definition, Document, Peer, Phase, PhaseDocument, PhaseStatus, State,
-    Verdict,
+    Change, Definition, Document, Peer, PeerCycleId, PeerCycleStatus, Phase, PhaseDocument, PhaseStatus,
+    State, Verdict,
 };
 use crate::entry::FailureKind;
-use crate::people::{ItemKind, OpenItem, Question};
+use crate::people::{InboxItemKind, OpenItem, Question};
 use crate::present::{self, Line, Present, StatusKind, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
+use crate::protocol_trait::{Never, Protocol as _, StepStatus};
 use crate::report::Report;
-use crate::rules::{Never, Protocol as _, StepStatus};
 use crate::{RunId, StepId, Timestamp};
 
 impl Present for Peer {
-    const STEP: (&'static str, &'static str) = ("phase", "phases");
+    const STEP_NOUNS: (&'static str, &'static str) = ("phase", "phases");
     const STEPS_KEY: &'static str = "phases";
     const START_COMMAND: &'static str = "callboard peer";
     const START_ARGUMENT: &'static str = "requirements";
     const RETRIES: bool = false;
     /// The name of the run is the id of its cycle.
-    const RENAMES: bool = false;
+    const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &super::prompts::TEMPLATES;
 
     fn agent(_: &Definition, _: &State, step: &Phase) -> String {
@@ -122,17 +122,17 @@ impl Present for Peer {
 
     /// The cycles of one spec.
     fn series(run: &RunId) -> Option<String> {
-        Some(CycleId::from_key(run.as_str()).ok()?.scope.key_prefix())
+        Some(PeerCycleId::from_key(run.as_str()).ok()?.scope.store_key_prefix())
     }
 
     /// The questions of the review. The cycle has ended, so a new one takes the answers.
     fn open_items(document: &Document) -> Vec<OpenItem<Phase>> {
         let questions = Review::of(document).map(|review| review.questions).unwrap_or_default();
-        let hint = new_cycle(document);
+        let hint = new_cycle_hint(document);
         let item = |(index, text): (usize, String)| OpenItem {
             step: Phase::Review,
             item: (index + 1).to_string(),
-            question: Question { kind: ItemKind::Question, text, options: Vec::new() },
+            question: Question { kind: InboxItemKind::Question, text, options: Vec::new() },
             hint: hint.clone(),
         };
         questions.into_iter().enumerate().map(item).collect()
@@ -210,24 +210,24 @@ impl Present for Peer {
     }
 
     /// A cycle that has ended stays ended. A new cycle continues a failed one, or improves on an unsuccessful review.
-    fn after_failure(_: &Definition, _: &RunId, document: &Document) -> String {
-        new_cycle(document)
+    fn failure_hint(_: &Definition, _: &RunId, document: &Document) -> String {
+        new_cycle_hint(document)
     }
 }
 
 /// Suggests the command that starts the next cycle.
-fn new_cycle(document: &Document) -> String {
+fn new_cycle_hint(document: &Document) -> String {
     let spec = document.metadata.spec_name.as_ref();
     let spec = spec.map(|spec| format!(" --spec {}", shell_words::quote(spec.as_str())));
     match (document.metadata.status, spec) {
-        (CycleStatus::Completed, None) => {
+        (PeerCycleStatus::Completed, None) => {
             let instruction = &document.metadata.instruction;
             format!("run `callboard peer {instruction} REQUIREMENTS` to start an improved cycle")
         }
-        (CycleStatus::Completed, Some(spec)) => format!(
+        (PeerCycleStatus::Completed, Some(spec)) => format!(
             "run `callboard peer refine-spec{spec}` to start a new cycle with the recommendations of the review"
         ),
-        (CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Failed, spec) => {
+        (PeerCycleStatus::Initialized | PeerCycleStatus::InProgress | PeerCycleStatus::Failed, spec) => {
             let scope = spec.unwrap_or_else(|| " --global".to_owned());
             format!(
                 "run `callboard peer --continue{scope}` to start a new cycle with the completed phases of this one"

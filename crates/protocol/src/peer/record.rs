@@ -1,20 +1,21 @@
 //! Records an entry in the document.
 //!
-//! An entry makes at most one write of the protocol's transition matrix. Other entries concern only the engine and
-//! leave the document unchanged. [`change`] makes the writes, so the result keeps the rules.
+//! An entry makes at most one write of the transition matrix, the table "Transitions" in `docs/peer.md`. Other entries
+//! concern only the engine and leave the document unchanged. [`change`] makes the writes, so the result keeps the
+//! rules.
 
 use serde_json::Value;
 
 use super::change::{self, ChangeError, ErrorDetail, ReviewFields};
 use super::decide::Change as ProtocolChange;
 use super::definition::Definition;
-use super::document::Position;
+use super::document::StatusWithPhase;
 use super::document::parts;
 use super::document::{Document, Phase, WholeSecond};
 use super::edit;
 use super::{Peer, output};
 use crate::entry::{Author, Entry, Evidence, FailureKind, Input, RecoverySource};
-use crate::rules::RecordError;
+use crate::protocol_trait::RecordError;
 use crate::run::{AttemptConsequence, Change};
 
 /// Records the entry in the document. Returns the parts that changed.
@@ -74,14 +75,15 @@ fn write(
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
         // A recovery may have put the document back to before the phase; then there is nothing to write.
-        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { .. }, .. } => {
+        Change::Ended { attempt, consequence: AttemptConsequence::WillRetry { .. }, .. } => {
             let phase = Phase::parse(attempt.step.as_str())?;
-            (document.position() == Position::InProgress(phase))
+            (document.status_with_phase() == StatusWithPhase::InProgress(phase))
                 .then(|| change::fail_attempt(document, phase, error_detail(evidence), at))
         }
         Change::Started { attempt, .. } => {
             let phase = Phase::parse(attempt.step.as_str())?;
-            (document.position().startable() == Some(phase)).then(|| change::start(document, phase, at))
+            (document.status_with_phase().startable() == Some(phase))
+                .then(|| change::start(document, phase, at))
         }
         Change::Ended { .. }
         | Change::Status { .. }
@@ -105,7 +107,7 @@ fn record_transition(
     Some(match transition {
         ProtocolChange::Activated(_) | ProtocolChange::Imported(_) => return None,
         ProtocolChange::ReuseStarted(phase) => {
-            change::start_with(document, phase, document.context.continues.clone(), at)
+            change::start_or_reuse(document, phase, document.context.continues.clone(), at)
         }
         ProtocolChange::Completed(phase) => {
             let output = definition
@@ -161,6 +163,6 @@ fn author_name(author: &Author) -> String {
     match author {
         Author::Engine { .. } => "the engine".to_owned(),
         Author::Person { name, .. } => name.clone(),
-        Author::Client { bucket, .. } => format!("another client of the bucket `{bucket}`"),
+        Author::BucketClient { bucket, .. } => format!("another client of the bucket `{bucket}`"),
     }
 }

@@ -10,8 +10,8 @@ use super::document::{Document, Phase};
 use super::output;
 use crate::brief::{Brief, StateLocation};
 use crate::check::Violation;
+use crate::protocol_trait::ParsedReport;
 use crate::report::{Report, ReportForm, Status};
-use crate::rules::ParsedReport;
 
 /// The NATS bucket that has the documents.
 pub const BUCKET: &str = "agent-os-peer-state";

@@ -19,8 +19,8 @@ pub enum CopyEdit {
 }
 
 impl CopyEdit {
-    /// Compares a private copy with its original body. `left` is its content after the attempt, `None` if it was
-    /// deleted, or why it cannot be read. Returns `None` if nothing has changed.
+    /// Compares a private copy with `base`, the text that the attempt was given. `left` is its content after the
+    /// attempt, `None` if it was deleted, or why it cannot be read. Returns `None` if nothing has changed.
     pub fn between(base: &str, left: Result<Option<&[u8]>, String>) -> Option<Self> {
         let bytes = match left {
             Ok(Some(bytes)) if bytes == base.as_bytes() => return None,
@@ -31,7 +31,7 @@ impl CopyEdit {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Some(Self::Unreadable("it is not UTF-8".to_owned()));
         };
-        let Some(base) = container(base) else { return Some(Self::Text(text.to_owned())) };
+        let Some(base) = parse_object_or_list(base) else { return Some(Self::Text(text.to_owned())) };
         match serde_json::from_str::<Value>(text) {
             Err(error) => Some(Self::Unreadable(format!("it is not JSON: {error}"))),
             Ok(left) if left == base => None,
@@ -56,8 +56,8 @@ impl CopyEdit {
     }
 }
 
-/// Returns the JSON object or list of a text; `None` if the text is anything else.
-fn container(text: &str) -> Option<Value> {
+/// Parses a JSON object or list; `None` if the text is anything else.
+fn parse_object_or_list(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())
 }
 

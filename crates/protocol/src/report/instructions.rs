@@ -38,7 +38,7 @@ pub struct ReportFields {
     pub schema: Value,
     /// The rules that a schema cannot say, in a sentence or more.
     pub rules: String,
-    /// The files that the scripted agent of a rehearsal writes in its tree, by path.
+    /// The files that the scripted agent of a rehearsal writes in the repository, by path.
     pub rehearsed_files: BTreeMap<String, String>,
 }
 

@@ -29,7 +29,7 @@ pub use parse::{InvalidReport, parse};
 /// The only schema of reports.
 pub const SCHEMA: &str = "run_report@v0";
 
-/// Whose report is expected. A report with other ids belongs to another attempt.
+/// Whose report is expected. A report with other values belongs to another run, step or agent. It names no attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportIdentity {
     pub run_id: RunId,
@@ -65,7 +65,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A valid report. Its times are the claims of the agent: they are stored, and nothing is computed from them.
+/// A valid report. Its times are what the agent says: they are stored, and nothing is computed from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema: String,
@@ -85,13 +85,14 @@ pub struct Report {
     /// How the attempt changed its [private copies](crate::brief::PrivateCopy), by path. Set by the engine only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub copy_edits: BTreeMap<String, CopyEdit>,
-    /// Unknown fields, unchanged.
+    /// The fields of the protocol, such as `output` of `peer`, and unknown ones, unchanged.
     #[serde(flatten)]
     pub extra_fields: Map<String, Value>,
 }
 
 impl Report {
-    /// Returns a report of success with more fields: those of every report (`logs`, `gate_failure`), or the protocol's own.
+    /// Returns a report of success that the engine makes itself: for an effect, a check, an answer, or an agent
+    /// without a report. `fields` are those of every report (`logs`, `gate_failure`), or the protocol's own.
     pub fn completed(expected: &ReportIdentity, at: Timestamp, fields: Map<String, Value>) -> Self {
         let report = Self {
             schema: SCHEMA.to_owned(),

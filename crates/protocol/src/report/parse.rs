@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::{MemoryUpdate, PLACEHOLDERS, Report, ReportIdentity, SCHEMA, Status};
-use crate::check::kind;
+use crate::check::json_type;
 use crate::depth::{MAX_INPUT_DEPTH, exceeds_depth};
 
 /// Why a report is refused. Each variant names the field, so that its author can fix it.
@@ -34,7 +34,7 @@ pub enum InvalidReport {
     Placeholder { field: &'static str, placeholder: &'static str },
 }
 
-/// Parses a report. Fails if it is malformed, or belongs to another attempt.
+/// Parses a report. Fails if it is malformed, or belongs to another run, step or agent.
 pub fn parse(bytes: &[u8], expected: &ReportIdentity) -> Result<Report, InvalidReport> {
     parse_object(object(bytes)?, expected)
 }
@@ -87,7 +87,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Value>, InvalidReport> 
     if exceeds_depth(&value, MAX_INPUT_DEPTH) {
         return Err(InvalidReport::TooDeep);
     }
-    let kind = kind(&value);
+    let kind = json_type(&value);
     if let Value::Object(map) = value { Ok(map) } else { Err(InvalidReport::NotAnObject(kind)) }
 }
 
@@ -115,7 +115,7 @@ impl Fields {
 
     fn list(&mut self, field: &'static str) -> Result<Vec<Value>, InvalidReport> {
         let Some(value) = self.take(field) else { return Ok(Vec::new()) };
-        let found = kind(&value);
+        let found = json_type(&value);
         if let Value::Array(items) = value { Ok(items) } else { Err(wrong_type(field, "a list", found)) }
     }
 
@@ -126,12 +126,12 @@ impl Fields {
 
     fn flag(&mut self, field: &'static str) -> Result<bool, InvalidReport> {
         let Some(value) = self.take(field) else { return Ok(false) };
-        value.as_bool().ok_or_else(|| wrong_type(field, "true or false", kind(&value)))
+        value.as_bool().ok_or_else(|| wrong_type(field, "true or false", json_type(&value)))
     }
 
     fn metrics(&mut self) -> Result<IndexMap<String, String>, InvalidReport> {
         let Some(value) = self.take("metrics") else { return Ok(IndexMap::new()) };
-        let found = kind(&value);
+        let found = json_type(&value);
         let Value::Object(map) = value else { return Err(wrong_type("metrics", "an object", found)) };
         let rendered = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         Ok(map.into_iter().map(|(name, value)| (name, rendered(value))).collect())
@@ -144,7 +144,7 @@ impl Fields {
 }
 
 fn memory_update(item: Value, i: usize) -> Result<MemoryUpdate, InvalidReport> {
-    let found = kind(&item);
+    let found = json_type(&item);
     let Value::Object(mut map) = item else {
         return Err(wrong_type(format!("memory_updates[{i}]"), "an object", found));
     };
@@ -175,7 +175,7 @@ fn check_placeholders(report: &Report) -> Result<(), InvalidReport> {
 }
 
 fn text_of(value: Value, field: impl Into<String>) -> Result<String, InvalidReport> {
-    let found = kind(&value);
+    let found = json_type(&value);
     if let Value::String(text) = value { Ok(text) } else { Err(wrong_type(field, "a string", found)) }
 }
 

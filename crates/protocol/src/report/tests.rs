@@ -115,7 +115,7 @@ fn what_is_not_a_json_object_is_refused_with_its_position() {
 }
 
 #[test]
-fn a_report_of_another_attempt_is_refused() {
+fn a_report_of_another_run_step_or_agent_is_refused() {
     for field in ["run_id", "step_id", "agent"] {
         let refused = read(&with(field, json!("another"))).unwrap_err();
         assert!(matches!(&refused, InvalidReport::WrongId { field: f, .. } if *f == field), "{refused}");
@@ -211,17 +211,19 @@ mod merging {
     fn a_gate_failure_counts_unless_a_later_submitted_or_printed_report_withdraws_it() {
         for failed in Source::ALL {
             for later in Source::ALL {
-                let said = |later_says| {
-                    let (gate, other) = (json!({"gate_failure": true}), later_says);
-                    merged(&[(failed, gate), (later, other)]).unwrap().report.gate_failure
+                let gate_fails = |later_fields| {
+                    let reports = [(failed, json!({"gate_failure": true})), (later, later_fields)];
+                    merged(&reports).unwrap().report.gate_failure
                 };
-                assert!(said(json!({})), "{failed} fails the gate, {later} says nothing");
+                assert!(gate_fails(json!({})), "{failed} fails the gate, {later} says nothing");
                 assert_eq!(
-                    said(json!({"gate_failure": false})),
+                    gate_fails(json!({"gate_failure": false})),
                     later == File,
                     "{failed} true, {later} false"
                 );
-                assert!(said(json!({"gate_failure": null})) && said(json!({"gate_failure": true})));
+                assert!(
+                    gate_fails(json!({"gate_failure": null})) && gate_fails(json!({"gate_failure": true}))
+                );
                 // An earlier `false` does not withdraw a later failure.
                 let before =
                     [(later, json!({"gate_failure": false})), (failed, json!({"gate_failure": true}))];

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::MAX_INTERRUPTIONS;
-use super::change::{Action, AttemptConsequence, Change, Decision, StopReason};
-use super::state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
-use crate::rules::{Event, Move, Next, Outcome, StepKind};
+use super::change::{Action, AttemptConsequence, AttemptStopReason, Change, Decision};
+use super::state::{ActiveTurn, Run, RunStatus, RunStopCause, TurnStatus};
+use crate::protocol_trait::{Event, Move, Next, Outcome, StepKind};
 use crate::{AttemptId, StepId, Turn};
 
 /// What has happened.
@@ -17,7 +17,7 @@ pub enum Fact<V = Value> {
     Ended { attempt: AttemptId, ending: Ending<V> },
     /// The back-off after this attempt has elapsed.
     BackoffElapsed { attempt: AttemptId },
-    /// A person has answered the question of this turn.
+    /// A person has answered the question of this turn, or its conditions hold.
     Answered { step: StepId, turn: Turn, verdict: V },
 }
 
@@ -102,7 +102,7 @@ fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
         TurnStatus::Running => false,
         TurnStatus::Stopping => true,
     };
-    let (exit, event) = match ending {
+    let (consequence, event) = match ending {
         // A report counts even if the attempt was being stopped: finished work is not repeated.
         Ending::Reported(verdict) => {
             (AttemptConsequence::Reported, Some(Event::Reported { step: attempt.step.clone(), verdict }))
@@ -116,11 +116,11 @@ fn ended(run: &mut Run, attempt: AttemptId, ending: Ending) -> Absorbed {
     };
     let mut decision = Decision::nothing();
     let kind = run.machine.step_kind(&attempt.step);
-    decision.apply(run, Change::Ended { attempt, exit, kind });
+    decision.apply(run, Change::Ended { attempt, consequence, kind });
     if let Some(event) = event {
         decide(run, event, &mut decision);
     }
-    settle(run, &mut decision);
+    complete_stop_or_finish(run, &mut decision);
     Absorbed::Decided(decision)
 }
 
@@ -135,25 +135,25 @@ fn answered(run: &mut Run, step: StepId, turn: Turn, verdict: Value) -> Absorbed
     let conditions = run.machine.conditions(&step);
     decision.apply(run, Change::Answered { step: step.clone(), conditions });
     decide(run, Event::Reported { step, verdict }, &mut decision);
-    settle(run, &mut decision);
+    complete_stop_or_finish(run, &mut decision);
     Absorbed::Decided(decision)
 }
 
 /// What the end of an attempt means for its turn, and the event for the protocol.
-type EndOfTurn = (AttemptConsequence, Option<Event>);
+type ConsequenceAndEvent = (AttemptConsequence, Option<Event>);
 
-fn after_failure(run: &Run, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
+fn after_failure(run: &Run, active: &ActiveTurn, attempt: &AttemptId) -> ConsequenceAndEvent {
     let failures = active.failures + 1;
     if failures >= run.machine.max_attempts(&attempt.step).get() {
         exhausted(attempt)
     } else if outcome_is_known(run.status) {
-        (AttemptConsequence::Drained, None)
+        (AttemptConsequence::FailedWhileDraining, None)
     } else {
         (AttemptConsequence::WillRetry { failures, next: attempt.attempt_no.next() }, None)
     }
 }
 
-fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptId) -> EndOfTurn {
+fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptId) -> ConsequenceAndEvent {
     let interruptions = active.interruptions + 1;
     if interruptions > MAX_INTERRUPTIONS {
         exhausted(attempt)
@@ -164,7 +164,7 @@ fn after_interruption(status: RunStatus, active: &ActiveTurn, attempt: &AttemptI
     }
 }
 
-fn exhausted(attempt: &AttemptId) -> EndOfTurn {
+fn exhausted(attempt: &AttemptId) -> ConsequenceAndEvent {
     (AttemptConsequence::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
@@ -197,7 +197,7 @@ pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &
         Next::Finish(outcome) => finish(run, outcome, decision),
         Next::Drain(outcome) => drain(run, outcome, decision),
         // Steps that become ready now are found again if the run is reopened.
-        Next::Queue(_) | Next::QueueIdle(_) if outcome_is_known(run.status) => {}
+        Next::Queue(_) | Next::QueueUnlessInTurn(_) if outcome_is_known(run.status) => {}
         Next::Queue(steps) => {
             for step in steps {
                 assert!(
@@ -207,7 +207,7 @@ pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &
                 queue(run, step, decision);
             }
         }
-        Next::QueueIdle(steps) => {
+        Next::QueueUnlessInTurn(steps) => {
             for step in steps {
                 if !run.active_turns.contains_key(&step) {
                     queue(run, step, decision);
@@ -229,7 +229,7 @@ fn queue(run: &mut Run, step: StepId, decision: &mut Decision) {
     }
 }
 
-/// Finishes the run: queued steps lose their turn, running attempts are stopped. The first outcome wins.
+/// Finishes the run: turns without a live attempt end, running attempts are stopped. The first outcome wins.
 fn finish(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     let outcome = match run.status {
         RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
@@ -238,10 +238,10 @@ fn finish(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     };
     decision.apply(run, Change::Status { status: RunStatus::Finishing(outcome) });
     dequeue_all(run, decision);
-    stop_all(run, StopReason::RunEnds, decision);
+    stop_all(run, AttemptStopReason::RunEnds, decision);
 }
 
-/// Drains the run: queued steps lose their turn, running attempts may end by themselves.
+/// Drains the run: turns without a live attempt end, running attempts may end by themselves.
 fn drain(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     match run.status {
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => return,
@@ -253,20 +253,21 @@ fn drain(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     dequeue_all(run, decision);
 }
 
+/// Ends every turn without a live attempt: those that are queued, back off or wait.
 fn dequeue_all(run: &mut Run, decision: &mut Decision) {
-    let queued: Vec<_> = run
+    let to_dequeue: Vec<_> = run
         .active_turns
         .iter()
         .filter(|(_, active)| !active.status.has_live_attempt())
         .map(|(step, _)| step.clone())
         .collect();
-    for step in queued {
+    for step in to_dequeue {
         decision.apply(run, Change::Dequeued { step });
     }
 }
 
 /// Stops all running attempts.
-pub(super) fn stop_all(run: &mut Run, reason: StopReason, decision: &mut Decision) {
+pub(super) fn stop_all(run: &mut Run, reason: AttemptStopReason, decision: &mut Decision) {
     let running: Vec<_> = run
         .live_attempts()
         .filter(|(_, active)| active.status == TurnStatus::Running)
@@ -274,12 +275,12 @@ pub(super) fn stop_all(run: &mut Run, reason: StopReason, decision: &mut Decisio
         .collect();
     for attempt in running {
         decision.apply(run, Change::StopRequested { attempt: attempt.clone(), reason });
-        decision.actions.push(Action::End { attempt });
+        decision.actions.push(Action::Stop { attempt });
     }
 }
 
 /// Completes a stop, or finishes a run whose outcome is known, once no attempt is alive.
-pub(super) fn settle(run: &mut Run, decision: &mut Decision) {
+pub(super) fn complete_stop_or_finish(run: &mut Run, decision: &mut Decision) {
     if run.live_attempts().next().is_some() {
         return;
     }
@@ -288,7 +289,7 @@ pub(super) fn settle(run: &mut Run, decision: &mut Decision) {
         RunStatus::Draining(outcome) | RunStatus::Finishing(outcome) => RunStatus::Finished(outcome),
         RunStatus::Running
         | RunStatus::Paused
-        | RunStatus::Stopped(StopCause::Interrupted | StopCause::Requested)
+        | RunStatus::Stopped(RunStopCause::EngineInterrupted | RunStopCause::Requested)
         | RunStatus::Finished(_) => return,
     };
     decision.apply(run, Change::Status { status: settled });

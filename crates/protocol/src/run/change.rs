@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::state::{Run, RunStatus};
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 use crate::{AttemptId, AttemptNo, StepId, Turn};
 
 /// One transition of a run. The journal consists of these, so released variants must stay readable.
@@ -51,11 +51,12 @@ pub enum Change<C = Value> {
     },
     StopRequested {
         attempt: AttemptId,
-        reason: StopReason,
+        reason: AttemptStopReason,
     },
     Ended {
         attempt: AttemptId,
-        exit: AttemptConsequence,
+        #[serde(rename = "exit")]
+        consequence: AttemptConsequence,
         /// What worked in this turn. Entries of older versions do not have it.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
@@ -86,8 +87,8 @@ impl<C> Change<C> {
             Self::StopRequested { attempt, reason } => {
                 Change::StopRequested { attempt: attempt.clone(), reason: *reason }
             }
-            Self::Ended { attempt, exit, kind } => {
-                Change::Ended { attempt: attempt.clone(), exit: *exit, kind: *kind }
+            Self::Ended { attempt, consequence, kind } => {
+                Change::Ended { attempt: attempt.clone(), consequence: *consequence, kind: *kind }
             }
             Self::Dequeued { step } => Change::Dequeued { step: step.clone() },
         })
@@ -104,20 +105,22 @@ pub enum AttemptConsequence {
     WillRetry { failures: u32, next: AttemptNo },
     /// It was interrupted. The next attempt starts at once.
     Interrupted { interruptions: u32 },
-    /// It was the last attempt, and failed. The turn ends.
+    /// It failed or was interrupted once too often. The turn ends.
     Exhausted,
     /// It was stopped because the run stops. The turn continues with another attempt.
     Stopped,
-    /// It was stopped because the run finishes. The turn ends without a result.
+    /// It was stopped because the run finishes, or interrupted when the outcome was known. The turn ends without a
+    /// result.
     Released,
     /// It failed, and the outcome of the run is known, so it is not retried. The turn ends without a result.
-    Drained,
+    #[serde(rename = "drained")]
+    FailedWhileDraining,
 }
 
 /// Why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StopReason {
+pub enum AttemptStopReason {
     /// The run stops.
     RunStops,
     /// The outcome of the run no longer depends on it.
@@ -128,8 +131,13 @@ pub enum StopReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Action {
-    Start { attempt: AttemptId },
-    End { attempt: AttemptId },
+    Start {
+        attempt: AttemptId,
+    },
+    #[serde(rename = "end")]
+    Stop {
+        attempt: AttemptId,
+    },
 }
 
 impl Action {
@@ -137,7 +145,8 @@ impl Action {
     pub fn id(&self) -> String {
         match self {
             Self::Start { attempt } => format!("start {attempt}"),
-            Self::End { attempt } => format!("end {attempt}"),
+            // The stored name.
+            Self::Stop { attempt } => format!("end {attempt}"),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::absorb::{carry_out, decide, settle, stop_all};
-use super::change::{Change, Decision, StopReason};
-use super::state::{Run, RunStatus, StopCause};
-use crate::rules::{Event, Move, Next, Outcome, RequestRefusal, StepStatus};
+use super::absorb::{carry_out, complete_stop_or_finish, decide, stop_all};
+use super::change::{AttemptStopReason, Change, Decision};
+use super::state::{Run, RunStatus, RunStopCause};
+use crate::protocol_trait::{Event, Move, Next, Outcome, RequestRefusal, StepStatus};
 use crate::{StepId, Turn};
 
 /// What may be requested of a run.
@@ -82,7 +82,7 @@ pub enum Refusal {
 pub fn open(run: &mut Run) -> Decision {
     let mut decision = Decision::nothing();
     decide(run, Event::Opened, &mut decision);
-    settle(run, &mut decision);
+    complete_stop_or_finish(run, &mut decision);
     decision
 }
 
@@ -95,7 +95,7 @@ pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> D
         decision.apply(run, Change::Dequeued { step });
     }
     carry_out_reopening(run, imported, &mut decision);
-    settle(run, &mut decision);
+    complete_stop_or_finish(run, &mut decision);
     decision
 }
 
@@ -104,11 +104,11 @@ fn carry_out_reopening(run: &mut Run, protocol_move: Move, decision: &mut Decisi
     match (run.status, &protocol_move.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
-            Next::Queue(_) | Next::QueueIdle(_),
+            Next::Queue(_) | Next::QueueUnlessInTurn(_),
         ) => {
             decision.apply(run, Change::Status { status: RunStatus::Running });
         }
-        (_, Next::Queue(_) | Next::QueueIdle(_) | Next::Finish(_) | Next::Drain(_)) => {}
+        (_, Next::Queue(_) | Next::QueueUnlessInTurn(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
     carry_out(run, protocol_move, decision);
 }
@@ -121,7 +121,7 @@ pub fn consider(run: &mut Run, request: &Request) -> Result<Decision, Refusal> {
         Request::Pause => pause(run, &mut decision)?,
         Request::Resume => resume(run, &mut decision)?,
         Request::Stop => stop(run, &mut decision)?,
-        Request::Interrupt => stop_attempts(run, StopCause::Interrupted, &mut decision)?,
+        Request::Interrupt => stop_attempts(run, RunStopCause::EngineInterrupted, &mut decision)?,
         Request::Retry { step } => retry(run, step.as_ref(), &mut decision)?,
         Request::Skip { step } => skip(run, step, &mut decision)?,
         Request::Protocol(own) => consider_own(run, own, &mut decision)?,
@@ -140,7 +140,7 @@ fn refusal_after(outcome: Outcome) -> Refusal {
 fn pause(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running => decision.apply(run, Change::Status { status: RunStatus::Paused }),
-        RunStatus::Paused if run.machine.kind().info().refuses_repeats => return Err(Refusal::Paused),
+        RunStatus::Paused if run.machine.kind().info().refuses_noop_requests => return Err(Refusal::Paused),
         RunStatus::Paused => {}
         RunStatus::Stopping(_) | RunStatus::Stopped(_) => return Err(Refusal::Stopped),
         RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
@@ -166,34 +166,34 @@ fn stop(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {}
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => {
-            return stop_attempts(run, StopCause::Requested, decision);
+            return stop_attempts(run, RunStopCause::Requested, decision);
         }
     }
     match run.machine.on_stop() {
-        None => stop_attempts(run, StopCause::Requested, decision),
+        None => stop_attempts(run, RunStopCause::Requested, decision),
         Some(end) => {
             carry_out(run, end, decision);
-            settle(run, decision);
+            complete_stop_or_finish(run, decision);
             Ok(())
         }
     }
 }
 
-fn stop_attempts(run: &mut Run, cause: StopCause, decision: &mut Decision) -> Result<(), Refusal> {
+fn stop_attempts(run: &mut Run, cause: RunStopCause, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused => {
             decision.apply(run, Change::Status { status: RunStatus::Stopping(cause) });
-            stop_all(run, StopReason::RunStops, decision);
+            stop_all(run, AttemptStopReason::RunStops, decision);
         }
         // The outcome is known, so there is nothing to resume: the run finishes.
         RunStatus::Draining(outcome) => {
             decision.apply(run, Change::Status { status: RunStatus::Finishing(outcome) });
-            stop_all(run, StopReason::RunStops, decision);
+            stop_all(run, AttemptStopReason::RunStops, decision);
         }
         RunStatus::Stopping(_) | RunStatus::Stopped(_) | RunStatus::Finishing(_) => {}
         RunStatus::Finished(outcome) => return Err(refusal_after(outcome)),
     }
-    settle(run, decision);
+    complete_stop_or_finish(run, decision);
     Ok(())
 }
 
@@ -221,7 +221,7 @@ fn retry(run: &mut Run, step: Option<&StepId>, decision: &mut Decision) -> Resul
         resume(run, decision)?;
     }
     decide(run, Event::Retried { steps }, decision);
-    settle(run, decision);
+    complete_stop_or_finish(run, decision);
     Ok(())
 }
 
@@ -235,18 +235,18 @@ fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Ref
         StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
         StepStatus::Unfinished | StepStatus::Failed => {}
     }
-    let mut queued = run.machine.items(step);
-    queued.push(step.clone());
-    queued.retain(|step| run.active_turns.contains_key(step));
-    if let Some(running) = queued.iter().find(|step| run.active_turns[*step].status.has_live_attempt()) {
+    let mut in_turn = run.machine.items(step);
+    in_turn.push(step.clone());
+    in_turn.retain(|step| run.active_turns.contains_key(step));
+    if let Some(running) = in_turn.iter().find(|step| run.active_turns[*step].status.has_live_attempt()) {
         return Err(Refusal::Running(running.to_string()));
     }
     reopen(run, decision)?;
-    for step in queued {
+    for step in in_turn {
         decision.apply(run, Change::Dequeued { step });
     }
     decide(run, Event::Skipped { step: step.clone() }, decision);
-    settle(run, decision);
+    complete_stop_or_finish(run, decision);
     Ok(())
 }
 
@@ -274,6 +274,6 @@ fn consider_own(run: &mut Run, request: &Value, decision: &mut Decision) -> Resu
     };
     let protocol_move = run.machine.consider(request, outcome)?;
     carry_out_reopening(run, protocol_move, decision);
-    settle(run, decision);
+    complete_stop_or_finish(run, decision);
     Ok(())
 }

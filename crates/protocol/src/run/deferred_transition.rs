@@ -1,9 +1,9 @@
 //! Deferred transitions: what a protocol does without an event, once the steps concerned have no attempt alive.
 
-use super::absorb::{carry_out, settle};
+use super::absorb::{carry_out, complete_stop_or_finish};
 use super::change::{Change, Decision};
 use super::state::{Run, RunStatus};
-use crate::rules::Deferred;
+use crate::protocol_trait::Deferred;
 
 /// Makes the protocol's deferred transition. Returns `None` if there is none, or if it has to wait.
 ///
@@ -25,12 +25,12 @@ pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
     if concerned().any(|(_, active)| active.status.has_live_attempt()) {
         return None;
     }
-    let queued: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
+    let to_dequeue: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
     let mut decision = Decision::nothing();
-    for step in queued {
+    for step in to_dequeue {
         decision.apply(run, Change::Dequeued { step });
     }
     carry_out(run, transition, &mut decision);
-    settle(run, &mut decision);
+    complete_stop_or_finish(run, &mut decision);
     Some(decision)
 }

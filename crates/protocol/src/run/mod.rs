@@ -17,12 +17,12 @@ mod scheduling;
 mod state;
 
 pub use absorb::{Absorbed, Ending, Fact, Stale, absorb};
-pub use change::{Action, AttemptConsequence, Change, Decision, StopReason};
+pub use change::{Action, AttemptConsequence, AttemptStopReason, Change, Decision};
 pub use consider::{Refusal, Request, consider, import, open};
 pub use deferred_transition::make_deferred_transition;
 pub use run_state::RunState;
 pub use scheduling::start_queued;
-pub use state::{ActiveTurn, Run, RunStatus, StopCause, TurnStatus};
+pub use state::{ActiveTurn, Run, RunStatus, RunStopCause, TurnStatus};
 
 /// How many interrupted attempts of one turn are repeated. The next one exhausts the step.
 pub const MAX_INTERRUPTIONS: u32 = 5;

@@ -67,12 +67,12 @@ impl RunState {
         for change in &entry.changes {
             self.run.apply(change)?;
         }
-        self.fold_context(entry);
+        self.fold_timers_and_hosts(entry);
         Ok(())
     }
 
     /// Applies the clock, the timers and the hosts of an entry whose changes the run already has.
-    pub fn fold_context(&mut self, entry: &Entry) {
+    pub fn fold_timers_and_hosts(&mut self, entry: &Entry) {
         self.at = self.at.max(entry.at);
         for change in &entry.changes {
             match change {

@@ -2,7 +2,7 @@
 
 use super::change::{Action, Change, Decision};
 use super::state::{Run, TurnStatus};
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 use crate::{AttemptId, StepId};
 
 /// Starts queued steps in the protocol's order, as long as there are free slots. Steps that a deferred transition waits for
@@ -30,7 +30,7 @@ pub fn start_queued(run: &mut Run, slots: usize) -> Decision {
     let mut queued: Vec<_> = queued
         .map(|(step, _)| (step, is_effect(step)))
         .filter(|(_, is_effect)| *is_effect || free > 0)
-        .map(|(step, is_effect)| (run.machine.rank(step), step.clone(), is_effect))
+        .map(|(step, is_effect)| (run.machine.start_order(step), step.clone(), is_effect))
         .collect();
     queued.sort();
     for (_, step, is_effect) in queued {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{AttemptConsequence, Change};
 use crate::machine::Machine;
-use crate::rules::Outcome;
+use crate::protocol_trait::Outcome;
 use crate::{AttemptId, AttemptNo, StepId, Turn};
 
 /// The status of a run.
@@ -17,9 +17,9 @@ pub enum RunStatus {
     /// Attempts continue, nothing starts.
     Paused,
     /// Attempts are being stopped. The run can be resumed.
-    Stopping(StopCause),
+    Stopping(RunStopCause),
     /// No attempt is alive. The run can be resumed.
-    Stopped(StopCause),
+    Stopped(RunStopCause),
     /// The outcome is known. Attempts continue to their own end, nothing starts.
     Draining(Outcome),
     /// The outcome is known. Attempts are being stopped.
@@ -45,9 +45,10 @@ impl RunStatus {
 /// Why a run stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StopCause {
+pub enum RunStopCause {
     /// The engine was interrupted: Ctrl-C, SIGTERM.
-    Interrupted,
+    #[serde(rename = "interrupted")]
+    EngineInterrupted,
     /// A user stopped the run.
     Requested,
 }
@@ -133,13 +134,13 @@ impl Run {
         live.map(|(step, active)| (active.attempt_id(step), active))
     }
 
-    /// Returns the steps whose turns wait for a person.
+    /// Returns the steps whose turns wait for a person or for conditions.
     pub fn waiting_steps(&self) -> impl Iterator<Item = (&StepId, Turn)> {
         let waiting = self.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::Waiting);
         waiting.map(|(step, active)| (step, active.turn))
     }
 
-    /// Returns whether only an answer can move the run.
+    /// Returns whether only an answer, or conditions that become true, can move the run.
     pub fn is_waiting(&self) -> bool {
         self.status == RunStatus::Running
             && !self.active_turns.is_empty()
@@ -172,9 +173,9 @@ impl Run {
                 active.status = TurnStatus::Running;
             }
             Change::StopRequested { attempt, .. } => self.active(&attempt.step).status = TurnStatus::Stopping,
-            Change::Ended { attempt, exit, .. } => {
+            Change::Ended { attempt, consequence, .. } => {
                 let active = self.active(&attempt.step);
-                match exit {
+                match consequence {
                     AttemptConsequence::WillRetry { failures, .. } => {
                         active.failures = *failures;
                         active.status = TurnStatus::BackingOff;
@@ -187,7 +188,7 @@ impl Run {
                     AttemptConsequence::Reported
                     | AttemptConsequence::Exhausted
                     | AttemptConsequence::Released
-                    | AttemptConsequence::Drained => {
+                    | AttemptConsequence::FailedWhileDraining => {
                         self.active_turns.remove(&attempt.step);
                     }
                 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use fastrand::Rng;
+
 use super::*;
-use crate::machine::{Typed, json};
-use crate::rules::{Outcome, Protocol as _, RunLocation};
-use crate::steps::{Definition, DefinitionSource, OnFailure, State, StepSpec, Steps, Verdict, Workflow};
+use crate::machine::{TypedMachine, json};
+use crate::protocol_trait::{Outcome, Protocol as _, RunLocation};
+use crate::steps::{Definition, OnFailure, State, StepSpec, Steps, StoredDefinition, Verdict, Workflow};
 use crate::{AttemptId, AttemptNo, RunId, StepId, Timestamp, Turn};
 
 fn step(id: &str) -> StepId {
@@ -18,7 +20,7 @@ fn workflow(steps: &[(&str, &[&str])]) -> Definition {
 }
 
 /// A definition of steps with their needs, and gates with their `loop_back_to`.
-fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> DefinitionSource {
+fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> StoredDefinition {
     let steps = steps.iter().map(|(id, needs)| {
         let target = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step(target));
         StepSpec {
@@ -27,7 +29,7 @@ fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailu
             ..StepSpec::new(step(id), "agent", "prompt.md")
         }
     });
-    DefinitionSource {
+    StoredDefinition {
         workflow: Workflow {
             name: "test".to_owned(),
             description: String::new(),
@@ -59,7 +61,7 @@ impl Fixture {
     fn of(definition: Definition, slots: usize) -> Self {
         let location = RunLocation::new(RunId::new("test").unwrap(), "/repo".to_owned());
         let document = Steps::open_document(&definition, &location, Timestamp::from_micros(0));
-        let mut run = Run::empty(Box::new(Typed::<Steps>::new(definition, document)));
+        let mut run = Run::empty(Box::new(TypedMachine::<Steps>::new(definition, document)));
         open(&mut run);
         let mut fixture = Self { run, slots };
         fixture.start_queued();
@@ -95,11 +97,11 @@ impl Fixture {
     }
 
     fn state(&self) -> &State {
-        &Typed::<Steps>::of(&*self.run.machine).unwrap().state
+        &TypedMachine::<Steps>::of(&*self.run.machine).unwrap().state
     }
 
-    fn iterations(&self) -> Vec<(&str, u32)> {
-        self.state().iterations.iter().map(|(step, count)| (step.as_str(), *count)).collect()
+    fn loop_backs(&self) -> Vec<(&str, u32)> {
+        self.state().loop_backs.iter().map(|(step, count)| (step.as_str(), *count)).collect()
     }
 
     fn ended(&mut self, attempt: &str, ending: Ending) -> Absorbed {
@@ -190,7 +192,7 @@ fn a_final_failure_stops_siblings_and_finishes_when_they_have_ended() {
     fixture.done("c#1.1");
     assert_eq!(fixture.live(), ["a#1.2", "b#1.1"]);
     let Absorbed::Decided(decision) = fixture.ended("a#1.2", Ending::Failed) else { panic!("stale") };
-    assert_eq!(decision.actions, [Action::End { attempt: parse("b#1.1") }]);
+    assert_eq!(decision.actions, [Action::Stop { attempt: parse("b#1.1") }]);
     assert_eq!(fixture.run.status, RunStatus::Finishing(Outcome::Failed));
     fixture.ended("b#1.1", Ending::Stopped);
     assert_eq!(fixture.run.status, RunStatus::Finished(Outcome::Failed));
@@ -202,7 +204,7 @@ fn a_report_before_the_stop_counts() {
     let mut fixture = Fixture::open(&[("a", &[]), ("b", &["a"])], 1);
     fixture.request(Request::Stop).unwrap();
     fixture.done("a#1.1");
-    assert_eq!(fixture.run.status, RunStatus::Stopped(StopCause::Requested));
+    assert_eq!(fixture.run.status, RunStatus::Stopped(RunStopCause::Requested));
     assert!(fixture.live().is_empty(), "a stopped run starts nothing");
     fixture.request(Request::Resume).unwrap();
     assert_eq!(fixture.live(), ["b#1.1"]);
@@ -214,10 +216,10 @@ fn a_stopped_run_keeps_its_turns_and_does_not_count_the_attempt() {
     fixture.ended("a#1.1", Ending::Failed);
     fixture.absorb(Fact::BackoffElapsed { attempt: parse("a#1.1") });
     fixture.request(Request::Interrupt).unwrap();
-    assert_eq!(fixture.run.status, RunStatus::Stopping(StopCause::Interrupted));
+    assert_eq!(fixture.run.status, RunStatus::Stopping(RunStopCause::EngineInterrupted));
     // An agent may exit with an error when it is stopped, which is not a failure.
     fixture.ended("a#1.2", Ending::Failed);
-    assert_eq!(fixture.run.status, RunStatus::Stopped(StopCause::Interrupted));
+    assert_eq!(fixture.run.status, RunStatus::Stopped(RunStopCause::EngineInterrupted));
     fixture.request(Request::Resume).unwrap();
     assert_eq!(fixture.live(), ["a#1.3"]);
     let active = &fixture.run.active_turns[&step("a")];
@@ -259,7 +261,7 @@ fn a_failed_gate_resets_its_target_and_everything_downstream() {
     fixture.done("docs#1.1");
     fixture.gate_failed("review#1.1");
     assert_eq!(fixture.live(), ["code#2.1"]);
-    assert_eq!(fixture.iterations(), [("code", 1), ("docs", 1), ("review", 1), ("ship", 1)]);
+    assert_eq!(fixture.loop_backs(), [("code", 1), ("docs", 1), ("review", 1), ("ship", 1)]);
     fixture.done("code#2.1");
     fixture.done("docs#2.1");
     fixture.done("review#2.1");
@@ -312,7 +314,7 @@ fn pending_gate_failures_become_one_loop_back_to_the_most_upstream_target() {
     assert_eq!(fixture.live(), ["near#1.1"], "the unrelated target waits as well: it is one loop-back");
     fixture.gate_failed("near#1.1");
     assert_eq!(fixture.live(), ["a#2.1", "u#2.1"]);
-    assert_eq!(fixture.iterations(), [("a", 1), ("b", 1), ("far", 1), ("near", 1), ("u", 1), ("v", 1)]);
+    assert_eq!(fixture.loop_backs(), [("a", 1), ("b", 1), ("far", 1), ("near", 1), ("u", 1), ("v", 1)]);
 }
 
 #[test]
@@ -425,7 +427,7 @@ fn random_walks_keep_the_invariants_of_the_run() {
         &[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a"])],
         &[("a", &[]), ("b", &["a"]), ("c", &["b"])],
     ];
-    let mut random = Lcg(7);
+    let mut random = Rng::with_seed(7);
     for walk in 0..3000 {
         let mut fixture = Fixture::open(shapes[walk % shapes.len()], 1 + walk % 3);
         let mut requests = 0;
@@ -436,7 +438,7 @@ fn random_walks_keep_the_invariants_of_the_run() {
                 break;
             }
             let mut replayed = fixture.run.clone();
-            let decision = random_move(&mut fixture, &mut random, &mut requests);
+            let decision = apply_random_input(&mut fixture, &mut random, &mut requests);
             for change in &decision.changes {
                 replayed.apply(change).unwrap();
             }
@@ -446,7 +448,7 @@ fn random_walks_keep_the_invariants_of_the_run() {
     }
 }
 
-fn random_move(fixture: &mut Fixture, random: &mut Lcg, requests: &mut u32) -> Decision {
+fn apply_random_input(fixture: &mut Fixture, random: &mut Rng, requests: &mut u32) -> Decision {
     let backing_off: Vec<_> = fixture
         .run
         .active_turns
@@ -456,20 +458,21 @@ fn random_move(fixture: &mut Fixture, random: &mut Lcg, requests: &mut u32) -> D
     let backing_off = backing_off.first().map(|(step, active)| active.attempt_id(step));
     let live: Vec<_> = fixture.run.live_attempts().map(|(attempt, _)| attempt).collect();
     let inactive = matches!(fixture.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
-    if (live.is_empty() && backing_off.is_none()) || inactive || (*requests < 4 && random.below(8) == 0) {
+    if (live.is_empty() && backing_off.is_none()) || inactive || (*requests < 4 && random.usize(..8) == 0) {
         *requests += 1;
         let all = [Request::Pause, Request::Stop, Request::Interrupt, Request::Resume];
-        let request = if *requests > 4 || inactive { Request::Resume } else { all[random.below(4)].clone() };
+        let request =
+            if *requests > 4 || inactive { Request::Resume } else { all[random.usize(..4)].clone() };
         let decided = consider(&mut fixture.run, &request);
         let mut decision = decided.unwrap_or(Decision::nothing());
         decision.append(fixture.start_queued());
         return decision;
     }
     let fact = match backing_off {
-        Some(attempt) if live.is_empty() || random.below(3) == 0 => Fact::BackoffElapsed { attempt },
+        Some(attempt) if live.is_empty() || random.usize(..3) == 0 => Fact::BackoffElapsed { attempt },
         Some(_) | None => {
-            let attempt = live[random.below(live.len())].clone();
-            let ending = match random.below(8) {
+            let attempt = live[random.usize(..live.len())].clone();
+            let ending = match random.usize(..8) {
                 0 | 1 => Ending::Failed,
                 2 => Ending::Interrupted,
                 3 => Ending::Stopped,
@@ -484,15 +487,5 @@ fn random_move(fixture: &mut Fixture, random: &mut Lcg, requests: &mut u32) -> D
             decision
         }
         Absorbed::Ignored(stale) => panic!("{stale}"),
-    }
-}
-
-/// A linear congruential generator, which yields the same walks on every machine.
-struct Lcg(u64);
-
-impl Lcg {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % bound
     }
 }

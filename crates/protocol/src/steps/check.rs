@@ -6,7 +6,9 @@ use serde_json::{Map, Value};
 
 use super::document::{Document, Status};
 use crate::Timestamp;
-use crate::check::{Location, Violation, ViolationCollector, artifact_path_problem, kind, member};
+use crate::check::{
+    Location, Violation, ViolationCollector, artifact_path_problem, json_type, member_pointer,
+};
 use crate::closest;
 
 /// Checks a typed document. Returns every violation.
@@ -16,25 +18,25 @@ pub fn check_document(document: &Document) -> Vec<Violation> {
 
 /// Checks any JSON. Returns every violation, in the order of the rules.
 pub fn check(document: &Value) -> Vec<Violation> {
-    let mut findings = ViolationCollector(Vec::new());
+    let mut violations = ViolationCollector(Vec::new());
     let at = Location::document();
     let Value::Object(fields) = document else {
-        findings.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
-        return findings.0;
+        violations.wrong_type(&at, document, "an object", "begin it with `{\"run_id\": …`");
+        return violations.0;
     };
     let none = Map::new();
     let steps = fields.get("steps").and_then(Value::as_object).unwrap_or(&none);
-    check_fields(&at, fields, &DOCUMENT_FIELDS, steps, &mut findings);
+    check_fields(&at, fields, &DOCUMENT_FIELDS, steps, &mut violations);
     for (id, step) in steps {
-        let at = Location { pointer: member("/steps", id), name: format!("step `{id}`") };
+        let at = Location { pointer: member_pointer("/steps", id), name: format!("step `{id}`") };
         let Value::Object(fields) = step else {
-            findings.wrong_type(&at, step, "an object", "give it the twelve fields of a step");
+            violations.wrong_type(&at, step, "an object", "give it the twelve fields of a step");
             continue;
         };
-        check_fields(&at, fields, &STEP_FIELDS, steps, &mut findings);
-        check_status(&at, fields, &mut findings);
+        check_fields(&at, fields, &STEP_FIELDS, steps, &mut violations);
+        check_status(&at, fields, &mut violations);
     }
-    findings.0
+    violations.0
 }
 
 const STATUSES: [Status; 6] = [
@@ -48,7 +50,7 @@ const STATUSES: [Status; 6] = [
 
 /// What a field holds.
 #[derive(Clone, Copy)]
-enum Kind {
+enum FieldType {
     Text,
     Path,
     Time,
@@ -65,43 +67,43 @@ enum Kind {
 #[derive(Clone, Copy)]
 struct Field {
     name: &'static str,
-    kind: Kind,
+    kind: FieldType,
     /// Whether it may be null. It must be present in any case.
     nullable: bool,
 }
 
-const fn field(name: &'static str, kind: Kind) -> Field {
+const fn field(name: &'static str, kind: FieldType) -> Field {
     Field { name, kind, nullable: false }
 }
 
-const fn nullable_field(name: &'static str, kind: Kind) -> Field {
+const fn nullable_field(name: &'static str, kind: FieldType) -> Field {
     Field { name, kind, nullable: true }
 }
 
 const DOCUMENT_FIELDS: [Field; 8] = [
-    field("run_id", Kind::Text),
-    field("workflow_name", Kind::Text),
-    field("repo_dir", Kind::Path),
-    field("reports_dir", Kind::Path),
-    field("manual_inputs_dir", Kind::Path),
-    field("created_at", Kind::Time),
-    field("updated_at", Kind::Time),
-    field("steps", Kind::Steps),
+    field("run_id", FieldType::Text),
+    field("workflow_name", FieldType::Text),
+    field("repo_dir", FieldType::Path),
+    field("reports_dir", FieldType::Path),
+    field("manual_inputs_dir", FieldType::Path),
+    field("created_at", FieldType::Time),
+    field("updated_at", FieldType::Time),
+    field("steps", FieldType::Steps),
 ];
 
 const STEP_FIELDS: [Field; 12] = [
-    field("status", Kind::Status),
-    field("attempts", Kind::Count),
-    field("iteration_count", Kind::Count),
-    nullable_field("report_path", Kind::Path),
-    nullable_field("started_at", Kind::Time),
-    nullable_field("ended_at", Kind::Time),
-    nullable_field("last_error", Kind::Text),
-    field("artifacts", Kind::Artifacts),
-    field("metrics", Kind::Metrics),
-    field("logs", Kind::Logs),
-    nullable_field("manual_input_path", Kind::Path),
-    nullable_field("blocked_by_loop", Kind::Step),
+    field("status", FieldType::Status),
+    field("attempts", FieldType::Count),
+    field("iteration_count", FieldType::Count),
+    nullable_field("report_path", FieldType::Path),
+    nullable_field("started_at", FieldType::Time),
+    nullable_field("ended_at", FieldType::Time),
+    nullable_field("last_error", FieldType::Text),
+    field("artifacts", FieldType::Artifacts),
+    field("metrics", FieldType::Metrics),
+    field("logs", FieldType::Logs),
+    nullable_field("manual_input_path", FieldType::Path),
+    nullable_field("blocked_by_loop", FieldType::Step),
 ];
 
 type Fields = Map<String, Value>;
@@ -111,13 +113,13 @@ fn check_fields(
     fields: &Fields,
     known: &[Field],
     steps: &Fields,
-    findings: &mut ViolationCollector,
+    violations: &mut ViolationCollector,
 ) {
     for field in known {
         match fields.get(field.name) {
-            None => missing(at, fields, field, known, findings),
+            None => missing(at, fields, field, known, violations),
             Some(Value::Null) if field.nullable => {}
-            Some(value) => check_value(&at.field(field.name), field, value, steps, findings),
+            Some(value) => check_value(&at.field(field.name), field, value, steps, violations),
         }
     }
 }
@@ -127,7 +129,7 @@ fn missing(
     fields: &Fields,
     field: &Field,
     known: &[Field],
-    findings: &mut ViolationCollector,
+    violations: &mut ViolationCollector,
 ) {
     let name = field.name;
     let unknown = fields.keys().map(String::as_str);
@@ -137,18 +139,18 @@ fn missing(
         None if field.nullable => format!("add `\"{name}\": null`"),
         None => format!("add `\"{name}\": {}`", example(field.kind)),
     };
-    findings.add("missing-field", at, format!("{} has no `{name}`", at.name), repair);
+    violations.add("missing-field", at, format!("{} has no `{name}`", at.name), repair);
 }
 
-fn example(kind: Kind) -> &'static str {
+fn example(kind: FieldType) -> &'static str {
     match kind {
-        Kind::Text | Kind::Step => "\"…\"",
-        Kind::Path => "\"/…\"",
-        Kind::Time => "\"2025-01-15T14:30:00.123456Z\"",
-        Kind::Status => "\"PENDING\"",
-        Kind::Count => "0",
-        Kind::Artifacts | Kind::Logs => "[]",
-        Kind::Metrics | Kind::Steps => "{}",
+        FieldType::Text | FieldType::Step => "\"…\"",
+        FieldType::Path => "\"/…\"",
+        FieldType::Time => "\"2025-01-15T14:30:00.123456Z\"",
+        FieldType::Status => "\"PENDING\"",
+        FieldType::Count => "0",
+        FieldType::Artifacts | FieldType::Logs => "[]",
+        FieldType::Metrics | FieldType::Steps => "{}",
     }
 }
 
@@ -157,66 +159,84 @@ fn check_value(
     field: &Field,
     value: &Value,
     steps: &Fields,
-    findings: &mut ViolationCollector,
+    violations: &mut ViolationCollector,
 ) {
-    let wrong = |expected: &str, findings: &mut ViolationCollector| {
+    let wrong = |expected: &str, violations: &mut ViolationCollector| {
         let expected = if field.nullable { format!("{expected} or null") } else { expected.to_owned() };
-        findings.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
+        violations.wrong_type(at, value, &expected, &format!("write `{}`", example(field.kind)));
     };
     match field.kind {
-        Kind::Count => match value.as_number() {
-            Some(number) => check_count(at, number, findings),
-            None => wrong("a whole number", findings),
+        FieldType::Count => match value.as_number() {
+            Some(number) => check_count(at, number, violations),
+            None => wrong("a whole number", violations),
         },
-        Kind::Artifacts | Kind::Logs => match value.as_array() {
-            Some(items) => check_items(at, field.kind, items, findings),
-            None => wrong("a list of texts", findings),
+        FieldType::Artifacts | FieldType::Logs => match value.as_array() {
+            Some(items) => check_items(at, field.kind, items, violations),
+            None => wrong("a list of texts", violations),
         },
-        Kind::Metrics => match value.as_object() {
-            Some(metrics) => check_metrics(at, metrics, findings),
-            None => wrong("an object", findings),
+        FieldType::Metrics => match value.as_object() {
+            Some(metrics) => check_metrics(at, metrics, violations),
+            None => wrong("an object", violations),
         },
-        Kind::Steps => match value.as_object() {
+        FieldType::Steps => match value.as_object() {
             Some(_) => {}
-            None => wrong("an object", findings),
+            None => wrong("an object", violations),
         },
-        Kind::Text | Kind::Path | Kind::Time | Kind::Status | Kind::Step => match value.as_str() {
-            Some(text) => check_text(at, field.kind, text, steps, findings),
-            None => wrong("a string", findings),
-        },
+        FieldType::Text | FieldType::Path | FieldType::Time | FieldType::Status | FieldType::Step => {
+            match value.as_str() {
+                Some(text) => check_text(at, field.kind, text, steps, violations),
+                None => wrong("a string", violations),
+            }
+        }
     }
 }
 
-fn check_text(at: &Location, kind: Kind, text: &str, steps: &Fields, findings: &mut ViolationCollector) {
+fn check_text(
+    at: &Location,
+    kind: FieldType,
+    text: &str,
+    steps: &Fields,
+    violations: &mut ViolationCollector,
+) {
     let name = &at.name;
     match kind {
-        Kind::Path if !text.starts_with('/') => {
+        FieldType::Path if !text.starts_with('/') => {
             let message = format!("{name} is `{text}`, which is not an absolute path");
-            findings.add("path-not-absolute", at, message, "write the whole path, from `/`");
+            violations.add("path-not-absolute", at, message, "write the whole path, from `/`");
         }
-        Kind::Time if !is_time(text) => {
+        FieldType::Time if !is_time(text) => {
             let message = format!("{name} is `{text}`, which is not a time in UTC with microseconds");
-            findings.add("bad-time", at, message, format!("write it as `{}`", example(kind)));
+            violations.add("bad-time", at, message, format!("write it as `{}`", example(kind)));
         }
-        Kind::Status if status(text).is_none() => {
+        FieldType::Status if status(text).is_none() => {
             let words: Vec<_> = STATUSES.iter().map(|status| status.as_str()).collect();
             let repair = match closest(text, words.iter().copied()) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("use one of {}", words.join(", ")),
             };
-            findings.add("unknown-status", at, format!("{name} is `{text}`, which is not a status"), repair);
+            violations.add(
+                "unknown-status",
+                at,
+                format!("{name} is `{text}`, which is not a status"),
+                repair,
+            );
         }
-        Kind::Step if !steps.contains_key(text) => {
+        FieldType::Step if !steps.contains_key(text) => {
             let repair = match closest(text, steps.keys().map(String::as_str)) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "name a step of this document, or write null".to_owned(),
             };
             let message = format!("{name} is `{text}`, but no step has this id");
-            findings.add("unknown-step", at, message, repair);
+            violations.add("unknown-step", at, message, repair);
         }
-        Kind::Path | Kind::Time | Kind::Status | Kind::Step => {}
+        FieldType::Path | FieldType::Time | FieldType::Status | FieldType::Step => {}
         // Any text is valid, and the other kinds are not texts.
-        Kind::Text | Kind::Count | Kind::Artifacts | Kind::Metrics | Kind::Logs | Kind::Steps => {}
+        FieldType::Text
+        | FieldType::Count
+        | FieldType::Artifacts
+        | FieldType::Metrics
+        | FieldType::Logs
+        | FieldType::Steps => {}
     }
 }
 
@@ -229,49 +249,49 @@ fn status(text: &str) -> Option<Status> {
     STATUSES.into_iter().find(|status| status.as_str() == text)
 }
 
-fn check_count(at: &Location, number: &serde_json::Number, findings: &mut ViolationCollector) {
+fn check_count(at: &Location, number: &serde_json::Number, violations: &mut ViolationCollector) {
     if number.as_u64().is_none_or(|number| number > u64::from(u32::MAX)) {
         let message = format!("{} is {number}; it must be a whole number from 0 to {}", at.name, u32::MAX);
-        findings.add("bad-count", at, message, "write how often it happened, such as `0`");
+        violations.add("bad-count", at, message, "write how often it happened, such as `0`");
     }
 }
 
-fn check_items(at: &Location, kind: Kind, items: &[Value], findings: &mut ViolationCollector) {
+fn check_items(at: &Location, kind: FieldType, items: &[Value], violations: &mut ViolationCollector) {
     for (index, item) in items.iter().enumerate() {
         let at = at.entry(index);
         let Some(text) = item.as_str() else {
-            findings.wrong_type(&at, item, "a string", "put it in quotes");
+            violations.wrong_type(&at, item, "a string", "put it in quotes");
             continue;
         };
-        if let (Kind::Artifacts, Some(problem)) = (kind, artifact_path_problem(text)) {
+        if let (FieldType::Artifacts, Some(problem)) = (kind, artifact_path_problem(text)) {
             let message = format!("{} {problem}: `{text}`", at.name);
-            findings.add("artifact-not-relative", &at, message, "write the path from the repository's top");
+            violations.add("artifact-not-relative", &at, message, "write the path from the repository's top");
         }
     }
 }
 
-fn check_metrics(at: &Location, metrics: &Fields, findings: &mut ViolationCollector) {
+fn check_metrics(at: &Location, metrics: &Fields, violations: &mut ViolationCollector) {
     for (name, value) in metrics.iter().filter(|(_, value)| !value.is_string()) {
         let at = at.inside(name);
         let message =
-            format!("{} is {}; metrics are texts, even where they are numbers", at.name, kind(value));
+            format!("{} is {}; metrics are texts, even where they are numbers", at.name, json_type(value));
         let repair = match value {
             Value::Number(_) | Value::Bool(_) => format!("put it in quotes: `\"{value}\"`"),
             Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => {
                 "write it as a string".to_owned()
             }
         };
-        findings.add("metric-not-text", &at, message, repair);
+        violations.add("metric-not-text", &at, message, repair);
     }
 }
 
 /// Checks the fields that a status requires. A missing field has been reported already.
-fn check_status(at: &Location, fields: &Fields, findings: &mut ViolationCollector) {
+fn check_status(at: &Location, fields: &Fields, violations: &mut ViolationCollector) {
     let Some(status) = fields.get("status").and_then(Value::as_str).and_then(status) else { return };
     let mut require = |name: &str, rule, repair: &str| {
         if fields.get(name).is_some_and(Value::is_null) {
             let message = format!("{} is {}, but its `{name}` is null", at.name, status.as_str());
-            findings.add(rule, &at.field(name), message, repair);
+            violations.add(rule, &at.field(name), message, repair);
         }
     };
     match status {

@@ -1,7 +1,7 @@
 //! The transition table of `steps`.
 //!
 //! A data loop (the key `loop` of a step) repeats the step for each item of a list. Each item is a step of its own, such
-//! as `code.1`. `has_loops` and the functions named `…_with_loops` are about data loops. A loop-back is something else: it
+//! as `code.1`. The functions named `…_with_loops` are about data loops. A loop-back is something else: it
 //! repeats steps after a failed gate.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::phases::loops::{self, ResetSet};
 use super::state::{Change, State};
 use super::step::Verdict;
 use crate::StepId;
-use crate::rules::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
+use crate::protocol_trait::{Deferred, Event, Move, Next, Outcome, RequestRefusal, StepStatus};
 
 /// The requests that only a `steps` run has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,9 +41,9 @@ pub(super) fn consider(
             format!("`{step}` needs `{need}`, which has not succeeded; start at `{need}`"),
         ),
         None => {
-            if let Some((follower, leader)) = lost_items(definition, state, step) {
+            if let Some((step_without_items, items_owner)) = lost_items(definition, state, step) {
                 let why = format!(
-                    "the items of `{follower}` are not known in an imported run; start at `{leader}`"
+                    "the items of `{step_without_items}` are not known in an imported run; start at `{items_owner}`"
                 );
                 return refused("items_unknown", why);
             }
@@ -55,23 +55,23 @@ pub(super) fn consider(
 /// Returns a step that a restart at `from` would repeat without its items, and the step that reads these items. This
 /// happens after an import, which does not know the items of a step that is done.
 fn lost_items<'d>(definition: &'d Definition, state: &State, from: &StepId) -> Option<(StepId, &'d StepId)> {
-    if !definition.has_loops() {
+    if !definition.has_data_loops() {
         return None;
     }
     let repeated = definition.downstream([from.clone()]);
     repeated.iter().find_map(|id| {
-        let leader = &definition.leader(definition.step(id))?.id;
-        let is_lost = state.done.contains(leader)
-            && !state.skipped.contains(leader)
-            && !state.loops.contains_key(leader)
-            && !repeated.contains(leader);
-        is_lost.then(|| (id.clone(), leader))
+        let items_owner = &definition.items_owner(definition.step(id))?.id;
+        let is_lost = state.done.contains(items_owner)
+            && !state.skipped.contains(items_owner)
+            && !state.item_counts.contains_key(items_owner)
+            && !repeated.contains(items_owner);
+        is_lost.then(|| (id.clone(), items_owner))
     })
 }
 
 /// Returns the pending restart. It waits until no attempt is alive in the steps that it resets.
 fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Change, StepId> {
-    let ResetSet { mut steps, items, .. } = if definition.has_loops() {
+    let ResetSet { mut steps, items, .. } = if definition.has_data_loops() {
         loops::reset_set(definition, state, &BTreeSet::from([from.clone()]))
     } else {
         ResetSet { steps: definition.downstream([from.clone()]), ..ResetSet::default() }
@@ -80,14 +80,14 @@ fn restart(definition: &Definition, state: &State, from: &StepId) -> Deferred<Ch
     let outside = |step: &&StepId| !steps.contains(step) && !items.contains(step);
     let failed: Vec<_> = state.failed.iter().filter(outside).cloned().collect();
     steps.extend(failed);
-    steps.sort_by_key(|step| definition.position(step));
+    steps.sort_by_key(|step| definition.index_in_file(step));
     let must_be_idle = steps.iter().chain(&items).cloned().collect();
     let changes = vec![Change::Restarted { from: from.clone(), steps, items }];
     let restarted = state_after(state, &changes);
-    if definition.has_loops() {
-        return Deferred { must_be_idle, transition: done_with_loops(definition, changes, restarted) };
+    if definition.has_data_loops() {
+        return Deferred { must_be_idle, transition: continue_with_loops(definition, changes, restarted) };
     }
-    let next = Next::QueueIdle(startable(definition, &restarted));
+    let next = Next::QueueUnlessInTurn(startable(definition, &restarted));
     Deferred { must_be_idle, transition: Move { changes, next } }
 }
 
@@ -100,9 +100,9 @@ pub(super) fn decide(
     match decided.next {
         // A run that ends makes no deferred transition, so approved steps are completed here.
         Next::Finish(_) | Next::Drain(_) => {
-            decided.changes.extend(state.answered().cloned().map(Change::Done));
+            decided.changes.extend(state.approved().cloned().map(Change::Done));
         }
-        Next::Queue(_) | Next::QueueIdle(_) => {}
+        Next::Queue(_) | Next::QueueUnlessInTurn(_) => {}
     }
     decided
 }
@@ -119,18 +119,18 @@ fn decide_event(
             Verdict::GateFailed => gate_failed(definition, state, step),
             Verdict::Rejected => failed(definition, state, step),
             Verdict::ChecksFailed => checks_failed(definition, state, step),
-            Verdict::Skip => done(definition, state, Change::Skipped(step)),
-            Verdict::Items(count) => done(definition, state, Change::Items { step, count }),
+            Verdict::Skip => apply_and_continue(definition, state, Change::Skipped(step)),
+            Verdict::Items(count) => apply_and_continue(definition, state, Change::Items { step, count }),
         },
         Event::Exhausted { step } => failed(definition, state, step),
         Event::Retried { steps } => {
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let state = state_after(state, &changes);
-            let next = Next::QueueIdle(startable(definition, &state));
+            let next = Next::QueueUnlessInTurn(startable(definition, &state));
             Move { changes, next }
         }
         Event::Skipped { step } => {
-            if definition.has_loops() {
+            if definition.has_data_loops() {
                 return skipped_with_loops(definition, state, step);
             }
             let change = Change::Skipped(step);
@@ -140,7 +140,7 @@ fn decide_event(
             } else if !state.failed.is_empty() && !can_continue(definition, &state) {
                 Next::Finish(Outcome::Failed)
             } else {
-                Next::QueueIdle(startable(definition, &state))
+                Next::QueueUnlessInTurn(startable(definition, &state))
             };
             Move { changes: vec![change], next }
         }
@@ -149,26 +149,26 @@ fn decide_event(
 
 /// Skips a step or an item. Items of a skipped step that have failed or whose loop-back is pending are skipped, too.
 fn skipped_with_loops(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
-    let ended = state.failed.iter().chain(&state.looping);
+    let ended = state.failed.iter().chain(&state.gates_looping_back);
     let items = ended.filter(|item| definition.item_of(item).is_some_and(|(of, _)| *of == step));
     let mut changes: Vec<_> = items.cloned().map(Change::Skipped).collect();
     changes.push(Change::Skipped(step));
     let state = state_after(state, &changes);
-    done_with_loops(definition, changes, state)
+    continue_with_loops(definition, changes, state)
 }
 
 /// Begins the next phase of a step, or completes it.
 fn phase_done(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
     let Some(phase) = definition.phase_after(&step, state.phase(definition, &step)) else {
-        return done(definition, state, Change::Done(step));
+        return apply_and_continue(definition, state, Change::Done(step));
     };
     let queued = match phase {
         // A transition of its own follows, so that the document shows that the answer has arrived.
-        Phase::Answered => Vec::new(),
+        Phase::Approved => Vec::new(),
         Phase::When
         | Phase::Conditions
-        | Phase::Items
-        | Phase::Each
+        | Phase::ReadItems
+        | Phase::WorkOnItems
         | Phase::Work
         | Phase::Checks
         | Phase::Approval => {
@@ -179,9 +179,9 @@ fn phase_done(definition: &Definition, state: &State, step: StepId) -> Move<Chan
 }
 
 /// Completes a step or an item, or begins the items of a step, and queues what can start then.
-fn done(definition: &Definition, state: &State, change: Change) -> Move<Change, StepId> {
+fn apply_and_continue(definition: &Definition, state: &State, change: Change) -> Move<Change, StepId> {
     match &change {
-        Change::Done(step) if !definition.has_loops() => {
+        Change::Done(step) if !definition.has_data_loops() => {
             let step = step.clone();
             step_done(definition, state, change, &step)
         }
@@ -198,13 +198,13 @@ fn done(definition: &Definition, state: &State, change: Change) -> Move<Change, 
         | Change::Restarted { .. } => {
             let changes = vec![change];
             let state = state_after(state, &changes);
-            done_with_loops(definition, changes, state)
+            continue_with_loops(definition, changes, state)
         }
     }
 }
 
 /// Completes the steps whose items are all done, and queues what can start in this state.
-fn done_with_loops(
+fn continue_with_loops(
     definition: &Definition,
     mut changes: Vec<Change>,
     mut state: State,
@@ -222,13 +222,13 @@ fn done_with_loops(
     } else if !state.failed.is_empty() && !can_continue(definition, &state) {
         Next::Finish(Outcome::Failed)
     } else {
-        Next::QueueIdle(startable(definition, &state))
+        Next::QueueUnlessInTurn(startable(definition, &state))
     };
     Move { changes, next }
 }
 
 fn all_done(definition: &Definition, state: &State) -> bool {
-    if definition.has_loops() {
+    if definition.has_data_loops() {
         return definition.step_ids().all(|step| state.done.contains(step));
     }
     state.done.len() == definition.workflow().steps.len()
@@ -258,7 +258,7 @@ fn step_done(definition: &Definition, state: &State, change: Change, step: &Step
 
 /// Requests a loop-back, or fails the gate if its iterations are used up. The limit counts executions of the gate.
 fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Change, StepId> {
-    if state.iteration(&gate) + 1 >= definition.max_iterations().get() {
+    if state.loop_backs(&gate) + 1 >= definition.max_iterations().get() {
         return failed(definition, state, gate);
     }
     Move { changes: vec![Change::GateFailed(gate)], next: Next::Queue(Vec::new()) }
@@ -266,7 +266,7 @@ fn gate_failed(definition: &Definition, state: &State, gate: StepId) -> Move<Cha
 
 /// Starts the agent again after failed checks, or fails the step if its attempts are used up.
 fn checks_failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, StepId> {
-    if state.failed_checks(&step) + 1 >= definition.max_attempts(&step).get() {
+    if state.failed_check_turns(&step) + 1 >= definition.max_attempts(&step).get() {
         return failed(definition, state, step);
     }
     Move { changes: vec![Change::ChecksFailed(step.clone())], next: Next::Queue(vec![step]) }
@@ -279,8 +279,9 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
         OnFailure::Drain => Next::Drain(Outcome::Failed),
         OnFailure::Continue if can_continue(definition, &state_after(state, &changes)) => {
             // The items after a failed one can start.
-            let ready = definition.has_loops().then(|| startable(definition, &state_after(state, &changes)));
-            Next::QueueIdle(ready.unwrap_or_default())
+            let ready =
+                definition.has_data_loops().then(|| startable(definition, &state_after(state, &changes)));
+            Next::QueueUnlessInTurn(ready.unwrap_or_default())
         }
         OnFailure::Continue => Next::Finish(Outcome::Failed),
     };
@@ -289,8 +290,8 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
 
 /// Returns the end of an approved step, else the pending restart or loop-back.
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
-    if let Some(step) = state.answered().next() {
-        let transition = done(definition, state, Change::Done(step.clone()));
+    if let Some(step) = state.approved().next() {
+        let transition = apply_and_continue(definition, state, Change::Done(step.clone()));
         return Some(Deferred { must_be_idle: BTreeSet::new(), transition });
     }
     match &state.restarting {
@@ -302,12 +303,12 @@ pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferre
 /// Returns the pending loop-back. It resets the targets and everything downstream of them, and waits until no attempt is
 /// alive there.
 fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
-    if state.looping.is_empty() {
+    if state.gates_looping_back.is_empty() {
         return None;
     }
-    let mut gates: Vec<_> = state.looping.iter().cloned().collect();
-    gates.sort_by_key(|gate| definition.position(gate));
-    if definition.has_loops() {
+    let mut gates: Vec<_> = state.gates_looping_back.iter().cloned().collect();
+    gates.sort_by_key(|gate| definition.index_in_file(gate));
+    if definition.has_data_loops() {
         return Some(loop_back_with_loops(definition, state, gates));
     }
     let all_targets: BTreeSet<_> =
@@ -332,7 +333,7 @@ fn loop_back(definition: &Definition, state: &State) -> Option<Deferred<Change, 
         Next::Finish(Outcome::Failed)
     } else {
         let ready = startable(definition, &reset).into_iter().filter(|step| targets.contains(step));
-        Next::QueueIdle(ready.collect())
+        Next::QueueUnlessInTurn(ready.collect())
     };
     Some(Deferred { must_be_idle, transition: Move { changes, next } })
 }
@@ -354,7 +355,7 @@ fn loop_back_with_loops(
     let targets = all.iter().filter(|target| !is_nested(target)).cloned().collect();
     let changes = vec![Change::Reset { gates, targets, steps, items, reopened }];
     let reset = state_after(state, &changes);
-    Deferred { must_be_idle, transition: done_with_loops(definition, changes, reset) }
+    Deferred { must_be_idle, transition: continue_with_loops(definition, changes, reset) }
 }
 
 /// Returns what an imported run does next.
@@ -366,15 +367,19 @@ pub(super) fn next_after_import(definition: &Definition, state: &State) -> Next<
         OnFailure::Stop | OnFailure::Drain => state.failed.is_empty(),
         OnFailure::Continue => state.failed.is_empty() || can_continue(definition, state),
     };
-    if continues { Next::QueueIdle(startable(definition, state)) } else { Next::Finish(Outcome::Failed) }
+    if continues {
+        Next::QueueUnlessInTurn(startable(definition, state))
+    } else {
+        Next::Finish(Outcome::Failed)
+    }
 }
 
 pub(super) fn step_status(state: &State, step: &StepId) -> StepStatus {
     if state.skipped.contains(step) {
         StepStatus::Skipped
     } else if state.done.contains(step)
-        || state.looping.contains(step)
-        || state.phases.get(step) == Some(&Phase::Answered)
+        || state.gates_looping_back.contains(step)
+        || state.phases.get(step) == Some(&Phase::Approved)
     {
         StepStatus::Succeeded
     } else if state.failed.contains(step) {
@@ -397,7 +402,7 @@ pub(super) fn is_unfinished(state: &State, step: &StepId) -> bool {
 
 /// Returns the unfinished steps whose needs are all done.
 fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
-    if definition.has_loops() {
+    if definition.has_data_loops() {
         return loops::startable(definition, state);
     }
     let steps = definition.workflow().steps.iter().filter(|step| is_unfinished(state, &step.id));
@@ -409,7 +414,7 @@ fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
 
 /// Returns whether steps remain that do not depend on a failed one.
 fn can_continue(definition: &Definition, state: &State) -> bool {
-    if definition.has_loops() {
+    if definition.has_data_loops() {
         return loops::can_continue(definition, state);
     }
     let mut blocked = state.failed.clone();
@@ -423,6 +428,6 @@ fn can_continue(definition: &Definition, state: &State) -> bool {
             }
         }
     }
-    !state.looping.is_empty()
+    !state.gates_looping_back.is_empty()
         || definition.step_ids().any(|step| is_unfinished(state, step) && !blocked.contains(step))
 }

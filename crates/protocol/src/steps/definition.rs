@@ -10,23 +10,23 @@ use serde_json::Value;
 use super::phases::when::When;
 use super::workflow::{ItemsSource, StepSpec, Workflow};
 use crate::StepId;
-use crate::brief::MemoryUpdates;
+use crate::brief::MemoryPolicy;
 use crate::report::ReportForm;
 
 /// The definition of a run, with an index of its graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Unchecked", into = "DefinitionSource")]
+#[serde(try_from = "Unchecked", into = "StoredDefinition")]
 pub struct Definition {
-    source: DefinitionSource,
-    position: BTreeMap<StepId, usize>,
+    source: StoredDefinition,
+    index_in_file: BTreeMap<StepId, usize>,
     /// Per step, the steps that need it.
     dependents: Vec<Vec<usize>>,
-    has_loops: bool,
+    has_data_loops: bool,
 }
 
 /// The part of a definition that is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DefinitionSource {
+pub struct StoredDefinition {
     pub workflow: Workflow,
     /// The workflow file, verbatim.
     pub source: String,
@@ -42,7 +42,7 @@ pub struct DefinitionSource {
     pub gate_state_file: Option<String>,
     /// What happens to the memory updates of reports.
     #[serde(default)]
-    pub memory: MemoryUpdates,
+    pub memory: MemoryPolicy,
     /// The JSON Schema that every report of an agent must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_schema: Option<Arc<Value>>,
@@ -64,7 +64,7 @@ pub enum OnFailure {
     Continue,
 }
 
-impl From<Definition> for DefinitionSource {
+impl From<Definition> for StoredDefinition {
     fn from(definition: Definition) -> Self {
         definition.source
     }
@@ -73,7 +73,7 @@ impl From<Definition> for DefinitionSource {
 /// A definition that was deserialized and not checked: it may come from an archive of another host.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Unchecked(DefinitionSource);
+struct Unchecked(StoredDefinition);
 
 impl TryFrom<Unchecked> for Definition {
     type Error = String;
@@ -96,22 +96,22 @@ impl TryFrom<Unchecked> for Definition {
     }
 }
 
-impl From<DefinitionSource> for Definition {
-    fn from(source: DefinitionSource) -> Self {
+impl From<StoredDefinition> for Definition {
+    fn from(source: StoredDefinition) -> Self {
         let steps = &source.workflow.steps;
-        let position: BTreeMap<_, _> =
+        let index_in_file: BTreeMap<_, _> =
             steps.iter().enumerate().map(|(index, step)| (step.id.clone(), index)).collect();
         let mut dependents = vec![Vec::new(); steps.len()];
         for (index, step) in steps.iter().enumerate() {
             for need in &step.needs {
-                let needed = position.get(need).expect("BUG: the loader refuses unknown references");
+                let needed = index_in_file.get(need).expect("BUG: the loader refuses unknown references");
                 if !dependents[*needed].contains(&index) {
                     dependents[*needed].push(index);
                 }
             }
         }
-        let has_loops = steps.iter().any(|step| step.data_loop.is_some());
-        Self { source, position, dependents, has_loops }
+        let has_data_loops = steps.iter().any(|step| step.data_loop.is_some());
+        Self { source, index_in_file, dependents, has_data_loops }
     }
 }
 
@@ -129,63 +129,66 @@ impl Definition {
     }
 
     pub fn has_step(&self, id: &StepId) -> bool {
-        self.position.contains_key(id)
+        self.index_in_file.contains_key(id)
     }
 
     pub fn step(&self, id: &StepId) -> &StepSpec {
-        &self.workflow().steps[self.position(id)]
+        &self.workflow().steps[self.index_in_file(id)]
     }
 
     pub fn prompt(&self, id: &StepId) -> &str {
         self.source.prompts.get(&self.step(id).id).map_or("", String::as_str)
     }
 
-    /// Returns the position of a step in the workflow file. An item is where its step is.
-    pub fn position(&self, id: &StepId) -> usize {
-        let known = self.position.get(id).copied();
-        let known = known.or_else(|| self.position.get(self.item_of(id)?.0).copied());
+    /// Returns the index of a step in the workflow file. An item has that of its step.
+    pub fn index_in_file(&self, id: &StepId) -> usize {
+        let known = self.index_in_file.get(id).copied();
+        let known = known.or_else(|| self.index_in_file.get(self.item_of(id)?.0).copied());
         known.unwrap_or_else(|| panic!("BUG: `{id}` is not a step of this workflow"))
     }
 
     /// Returns whether a step has a data loop.
-    pub fn has_loops(&self) -> bool {
-        self.has_loops
+    pub fn has_data_loops(&self) -> bool {
+        self.has_data_loops
     }
 
     /// Returns the step and the number of an item, from 1, if the id is that of one: `code.3`.
     pub fn item_of(&self, id: &StepId) -> Option<(&StepId, u32)> {
-        if !self.has_loops || self.position.contains_key(id) {
+        if !self.has_data_loops || self.index_in_file.contains_key(id) {
             return None;
         }
         let (step, number) = id.as_str().rsplit_once('.')?;
-        let spec = &self.workflow().steps[*self.position.get(&StepId::new(step).ok()?)?];
+        let spec = &self.workflow().steps[*self.index_in_file.get(&StepId::new(step).ok()?)?];
         let number = number.parse().ok().filter(|number| *number > 0)?;
         spec.data_loop.as_ref().map(|_| (&spec.id, number))
     }
 
     /// Returns the step that has the items: the step itself, or the one that it is paired with. `None` without a data loop.
-    pub fn leader<'a>(&'a self, step: &'a StepSpec) -> Option<&'a StepSpec> {
+    pub fn items_owner<'a>(&'a self, step: &'a StepSpec) -> Option<&'a StepSpec> {
         match &step.data_loop.as_ref()?.source {
-            ItemsSource::With(leader) => Some(self.step(leader)),
+            ItemsSource::With(items_owner) => Some(self.step(items_owner)),
             ItemsSource::Items(_) | ItemsSource::Step(_) | ItemsSource::Artifact(_) => Some(step),
         }
     }
 
-    /// Returns the steps that work on the items of `leader`, in workflow order.
-    pub fn paired<'a>(&'a self, leader: &'a StepSpec) -> impl Iterator<Item = &'a StepSpec> {
+    /// Returns the steps that work on the items of `items_owner`, in workflow order.
+    pub fn steps_sharing_items<'a>(
+        &'a self,
+        items_owner: &'a StepSpec,
+    ) -> impl Iterator<Item = &'a StepSpec> {
         let steps = self.workflow().steps.iter();
-        steps.filter(|step| self.leader(step).is_some_and(|other| other.id == leader.id))
+        steps.filter(|step| self.items_owner(step).is_some_and(|other| other.id == items_owner.id))
     }
 
     /// Returns the steps that need this one, in workflow order.
     pub fn dependents(&self, id: &StepId) -> impl Iterator<Item = &StepSpec> {
-        self.dependents[self.position(id)].iter().map(|index| &self.workflow().steps[*index])
+        self.dependents[self.index_in_file(id)].iter().map(|index| &self.workflow().steps[*index])
     }
 
     /// Returns these steps and everything that needs them, directly or not, in workflow order.
     pub fn downstream(&self, of: impl IntoIterator<Item = StepId>) -> Vec<StepId> {
         let mut seen = vec![false; self.workflow().steps.len()];
-        let mut to_visit: Vec<usize> = of.into_iter().map(|id| self.position(&id)).collect();
+        let mut to_visit: Vec<usize> = of.into_iter().map(|id| self.index_in_file(&id)).collect();
         while let Some(index) = to_visit.pop() {
             if !std::mem::replace(&mut seen[index], true) {
                 to_visit.extend(&self.dependents[index]);
@@ -200,7 +203,7 @@ impl Definition {
         self.source.gate_state_file.as_deref()
     }
 
-    pub fn memory(&self) -> MemoryUpdates {
+    pub fn memory_policy(&self) -> MemoryPolicy {
         self.source.memory
     }
 

@@ -16,14 +16,14 @@ use crate::brief::{Finding, GivenAnswer};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     #[serde(flatten)]
-    pub head: Head,
+    pub run_fields: RunFields,
     /// In workflow order.
     pub steps: IndexMap<String, StepDocument>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
     /// The reports of failed gates, until the loop-back. They are stored with the document and not shown in the file.
     #[serde(skip)]
-    pub gates: BTreeMap<String, Finding>,
+    pub gate_findings: BTreeMap<String, Finding>,
     /// The gate failures that caused the loop-back to a step, until it is done. They are not shown in the file.
     #[serde(skip)]
     pub findings: BTreeMap<String, Vec<Finding>>,
@@ -42,14 +42,14 @@ pub struct StepProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// As in the state.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub failed_checks: u32,
+    #[serde(rename = "failed_checks", default, skip_serializing_if = "is_zero")]
+    pub failed_check_turns: u32,
     /// The items of its data loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
     /// The findings about its items, kept until their list has been read again.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub found: Vec<ItemFindings>,
+    #[serde(rename = "found", default, skip_serializing_if = "Vec::is_empty")]
+    pub item_findings: Vec<ItemFindings>,
     /// The answer of a person, until the step starts again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<GivenAnswer>,
@@ -73,7 +73,7 @@ fn is_zero(number: &u32) -> bool {
 
 /// The fields above the steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Head {
+pub struct RunFields {
     pub run_id: String,
     pub workflow_name: String,
     pub repo_dir: String,
@@ -150,7 +150,7 @@ impl StepDocument {
 }
 
 /// The path of the part with everything but the steps.
-pub(super) const HEAD: &str = "run";
+pub(super) const RUN_FIELDS: &str = "run";
 
 /// Returns the path of the part of a step.
 pub(super) fn step_part(id: &str) -> String {
@@ -163,7 +163,7 @@ pub(super) fn findings_part(id: &str) -> String {
 }
 
 /// Returns the path of the part with the report of a failed gate.
-pub(super) fn gate_part(id: &str) -> String {
+pub(super) fn gate_finding_part(id: &str) -> String {
     format!("{GATES}{id}")
 }
 
@@ -197,8 +197,8 @@ impl Document {
     }
 
     /// Returns how often the checks of a step have failed since it was ready.
-    pub(super) fn failed_checks(&self, id: &StepId) -> u32 {
-        self.progress.get(id.as_str()).map_or(0, |progress| progress.failed_checks)
+    pub(super) fn failed_check_turns(&self, id: &StepId) -> u32 {
+        self.progress.get(id.as_str()).map_or(0, |progress| progress.failed_check_turns)
     }
 
     /// Returns the answer that a person gave to a step since it started.
@@ -213,14 +213,17 @@ impl Document {
         } else if let Some(id) = path.strip_prefix(FINDINGS) {
             serde_json::to_string(self.findings.get(id).map_or(&[][..], Vec::as_slice))
         } else if let Some(id) = path.strip_prefix(GATES) {
-            serde_json::to_string(&self.gates.get(id))
+            serde_json::to_string(&self.gate_findings.get(id))
         } else if let Some(id) = path.strip_prefix(PROGRESS) {
             serde_json::to_string(&self.progress.get(id))
         } else if let Some(id) = path.strip_prefix(ITEMS) {
             serde_json::to_string(&self.items.get(id))
         } else {
-            assert!(path == HEAD, "BUG: a document has no part `{path}`");
-            serde_json::to_string(&HeadPart { head: self.head.clone(), unknown: self.unknown.clone() })
+            assert!(path == RUN_FIELDS, "BUG: a document has no part `{path}`");
+            serde_json::to_string(&RunFieldsPart {
+                run_fields: self.run_fields.clone(),
+                unknown: self.unknown.clone(),
+            })
         };
         text.expect("BUG: a document is plain data")
     }
@@ -232,17 +235,17 @@ impl Document {
     ) -> Option<Self> {
         let parts: IndexMap<&str, &str> =
             parts.iter().map(|(path, body)| (path.as_str(), body.as_str())).collect();
-        let HeadPart { head, unknown } = serde_json::from_str(parts.get(HEAD)?).ok()?;
+        let RunFieldsPart { run_fields, unknown } = serde_json::from_str(parts.get(RUN_FIELDS)?).ok()?;
         let steps = order.map(|id| {
             let body = parts.get(step_part(id.as_str()).as_str())?;
             Some((id.to_string(), serde_json::from_str(body).ok()?))
         });
         let steps = steps.collect::<Option<_>>()?;
         let mut document = Self {
-            head,
+            run_fields,
             steps,
             unknown,
-            gates: BTreeMap::new(),
+            gate_findings: BTreeMap::new(),
             findings: BTreeMap::new(),
             progress: BTreeMap::new(),
             items: BTreeMap::new(),
@@ -253,7 +256,7 @@ impl Document {
                 document.findings.extend((!found.is_empty()).then(|| (id.to_owned(), found)));
             } else if let Some(id) = path.strip_prefix(GATES) {
                 let found: Option<_> = serde_json::from_str(body).ok()?;
-                document.gates.extend(found.map(|found| (id.to_owned(), found)));
+                document.gate_findings.extend(found.map(|found| (id.to_owned(), found)));
             } else if let Some(id) = path.strip_prefix(PROGRESS) {
                 let found: Option<_> = serde_json::from_str(body).ok()?;
                 document.progress.extend(found.map(|found| (id.to_owned(), found)));
@@ -274,9 +277,9 @@ impl Document {
 }
 
 #[derive(Serialize, Deserialize)]
-struct HeadPart {
+struct RunFieldsPart {
     #[serde(flatten)]
-    head: Head,
+    run_fields: RunFields,
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }

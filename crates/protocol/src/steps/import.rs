@@ -15,7 +15,7 @@ use super::phases::Phase;
 use super::state::{Change, State};
 use super::workflow::StepSpec;
 use crate::check::Violation;
-use crate::rules::{ImportRefusal, Move};
+use crate::protocol_trait::{ImportRefusal, Move};
 use crate::{StepId, Timestamp};
 
 /// How `record` begins the error of a failed gate.
@@ -117,7 +117,8 @@ fn incomplete_loops(definition: &Definition, document: &Document) -> BTreeSet<St
     };
     let steps = definition.workflow().steps.iter();
     let incomplete = steps.filter(|step| {
-        let group = definition.leader(step).map(|leader| definition.paired(leader));
+        let group =
+            definition.items_owner(step).map(|items_owner| definition.steps_sharing_items(items_owner));
         group.is_some_and(|mut group| !group.all(is_done))
     });
     incomplete.map(|step| step.id.clone()).collect()
@@ -134,8 +135,8 @@ fn loop_back_pending(definition: &Definition, id: &StepId, step: &StepDocument) 
 pub(super) fn copy_steps(definition: &Definition, document: &mut Document, found: &Value) {
     let Ok(found) = serde_json::from_value::<Document>(found.clone()) else { return };
     let incomplete = incomplete_loops(definition, &found);
-    document.head.created_at = found.head.created_at;
-    document.head.updated_at = found.head.updated_at;
+    document.run_fields.created_at = found.run_fields.created_at;
+    document.run_fields.updated_at = found.run_fields.updated_at;
     document.unknown = found.unknown;
     for (id, mut step) in found.steps {
         let Some(current) = document.steps.get_mut(&id) else { continue };
@@ -165,8 +166,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::Next;
-    use crate::steps::{DefinitionSource, OnFailure, Request, load};
+    use crate::protocol_trait::Next;
+    use crate::steps::{OnFailure, Request, StoredDefinition, load};
 
     const WORKFLOW: &str = "
 name: w
@@ -177,11 +178,11 @@ steps:
 ";
 
     fn definition() -> Definition {
-        let source = DefinitionSource {
+        let source = StoredDefinition {
             workflow: load::analyze(WORKFLOW).workflow.unwrap(),
             source: String::new(),
             prompts: Default::default(),
-            max_attempts: crate::rules::DEFAULT_MAX_ATTEMPTS,
+            max_attempts: crate::protocol_trait::DEFAULT_MAX_ATTEMPTS,
             max_iterations: crate::steps::DEFAULT_MAX_ITERATIONS,
             on_failure: OnFailure::Stop,
             gate_state_file: None,
@@ -214,11 +215,11 @@ steps:
     #[test]
     fn a_data_loop_starts_again_unless_all_steps_of_its_items_are_done() {
         let id = |id| StepId::new(id).unwrap();
-        assert_eq!(next(["COMPLETED", "COMPLETED", "PENDING"]), Next::QueueIdle(vec![id("code")]));
-        assert_eq!(next(["COMPLETED", "FAILED", "PENDING"]), Next::QueueIdle(vec![id("code")]));
+        assert_eq!(next(["COMPLETED", "COMPLETED", "PENDING"]), Next::QueueUnlessInTurn(vec![id("code")]));
+        assert_eq!(next(["COMPLETED", "FAILED", "PENDING"]), Next::QueueUnlessInTurn(vec![id("code")]));
         assert_eq!(
             next(["COMPLETED", "COMPLETED", "COMPLETED"]),
-            Next::Finish(crate::rules::Outcome::Succeeded)
+            Next::Finish(crate::protocol_trait::Outcome::Succeeded)
         );
     }
 

@@ -1,7 +1,7 @@
 //! The files that show a run: the specified layout under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
-use crate::rules::{RunLocation, View};
+use crate::protocol_trait::{RunLocation, View};
 
 pub(super) fn reports_dir(location: &RunLocation) -> String {
     format!("{}/reports", location.run_dir())
@@ -16,14 +16,14 @@ pub(super) fn report_path(reports_dir: &str, run_id: &str, step: &str) -> String
     format!("{reports_dir}/{run_id}__{step}.json")
 }
 
-/// Returns the path of the seed's answer file for a step that waits for a person.
+/// Returns the path of the original's answer file for a step that waits for a person.
 pub(super) fn manual_input_path(manual_inputs_dir: &str, run_id: &str, step: &str) -> String {
     format!("{manual_inputs_dir}/{run_id}__{step}.json")
 }
 
 pub(super) fn state_file(document: &Document) -> View {
     // The path follows from that of the reports, which are in the same directory. `repo_dir` may be a worktree.
-    let reports_dir = &document.head.reports_dir;
+    let reports_dir = &document.run_fields.reports_dir;
     let run_dir = reports_dir.rsplit_once('/').map_or(reports_dir.as_str(), |(run_dir, _)| run_dir);
     View { path: format!("{run_dir}/run_state.json"), body: document.render() }
 }

@@ -25,9 +25,9 @@ use std::num::NonZeroU32;
 
 pub use check::{check, check_document};
 pub use decide::Request;
-pub use definition::{DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, OnFailure};
+pub use definition::{DEFAULT_MAX_ITERATIONS, Definition, OnFailure, StoredDefinition};
 pub use document::{Document, Status, StepDocument};
-pub use load::add_effects;
+pub use load::add_effect_steps;
 pub use phases::Phase;
 pub use phases::items::ITEMS;
 pub use phases::when::{Comparison, EXISTING, EndStatus, FIND_ARTIFACTS, Operand, PATHS, When};
@@ -41,11 +41,11 @@ use self::phases::{loops, people};
 use crate::brief::Brief;
 use crate::entry::Entry;
 use crate::people::{Answer, AnswerFile, Question};
-use crate::report::Report;
-use crate::rules::{
+use crate::protocol_trait::{
     Deferred, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Progress, Protocol,
     RecordError, RequestRefusal, RunLocation, StepKind, StepStatus, View,
 };
+use crate::report::Report;
 use crate::{StepId, Timestamp};
 
 /// The `steps` protocol: the steps of a workflow file.
@@ -117,7 +117,7 @@ impl Protocol for Steps {
     fn step(definition: &Definition, state: &State, id: &StepId) -> Option<StepId> {
         let is_item = || {
             definition.item_of(id).is_some_and(|(step, number)| {
-                loops::count(definition, state, definition.step(step)).is_some_and(|last| number <= last)
+                loops::item_count(definition, state, definition.step(step)).is_some_and(|last| number <= last)
             })
         };
         (definition.has_step(id) || is_item()).then(|| id.clone())
@@ -129,23 +129,23 @@ impl Protocol for Steps {
 
     fn max_attempts(definition: &Definition, state: &State, step: &StepId) -> NonZeroU32 {
         match state.phase(definition, step) {
-            Phase::When | Phase::Items => NonZeroU32::MIN,
+            Phase::When | Phase::ReadItems => NonZeroU32::MIN,
             Phase::Conditions
-            | Phase::Each
+            | Phase::WorkOnItems
             | Phase::Work
             | Phase::Checks
             | Phase::Approval
-            | Phase::Answered => {
-                let left = definition.max_attempts(step).get().saturating_sub(state.failed_checks(step));
+            | Phase::Approved => {
+                let left = definition.max_attempts(step).get().saturating_sub(state.failed_check_turns(step));
                 NonZeroU32::new(left).unwrap_or(NonZeroU32::MIN)
             }
         }
     }
 
-    fn rank(definition: &Definition, _: &State, step: &StepId) -> usize {
+    fn start_order(definition: &Definition, _: &State, step: &StepId) -> usize {
         // Items come in their order.
         let number = definition.item_of(step).map_or(0, |(_, number)| number as usize);
-        (definition.position(step) << 32) + number
+        (definition.index_in_file(step) << 32) + number
     }
 
     fn step_id(step: &StepId) -> StepId {
@@ -173,12 +173,12 @@ impl Protocol for Steps {
         match state.phase(definition, step) {
             Phase::Conditions => definition.step(step).gates.clone(),
             Phase::When
-            | Phase::Items
-            | Phase::Each
+            | Phase::ReadItems
+            | Phase::WorkOnItems
             | Phase::Work
             | Phase::Checks
             | Phase::Approval
-            | Phase::Answered => Vec::new(),
+            | Phase::Approved => Vec::new(),
         }
     }
 
@@ -239,8 +239,8 @@ impl Protocol for Steps {
         vec![layout::state_file(document)]
     }
 
-    fn report_path(document: &Document, step: &StepId) -> Option<String> {
-        let head = &document.head;
+    fn report_view_path(document: &Document, step: &StepId) -> Option<String> {
+        let head = &document.run_fields;
         Some(layout::report_path(&head.reports_dir, &head.run_id, step.as_str()))
     }
 
@@ -256,7 +256,7 @@ impl Protocol for Steps {
 
     fn progress(definition: &Definition, state: &State) -> Progress {
         let total = definition.workflow().steps.len();
-        if definition.has_loops() {
+        if definition.has_data_loops() {
             let done = definition.step_ids().filter(|step| state.done.contains(*step)).count();
             return Progress { done, total };
         }

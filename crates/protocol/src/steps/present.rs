@@ -9,22 +9,22 @@ use super::{
     Change, Definition, Document, Phase, Request, State, Status, StepDocument, Steps, Time, Verdict,
 };
 use crate::present::{Line, LoopBack, Present, StatusKind, StepDetails, StepSummary, Tone};
-use crate::rules::Never;
+use crate::protocol_trait::Never;
 use crate::{RunId, StepId, Timestamp};
 
 impl Present for Steps {
-    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEP_NOUNS: (&'static str, &'static str) = ("step", "steps");
     const STEPS_KEY: &'static str = "steps";
     const START_COMMAND: &'static str = "callboard run";
     const START_ARGUMENT: &'static str = "workflow";
     const RETRIES: bool = true;
-    const RENAMES: bool = true;
+    const IMPORT_CAN_RENAME: bool = true;
     const CHECKS_ARE_TURNS: bool = true;
 
     fn agent(definition: &Definition, state: &State, step: &StepId) -> String {
         match state.phase(definition, step) {
-            Phase::When | Phase::Items | Phase::Checks => ENGINE.to_owned(),
-            Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
+            Phase::When | Phase::ReadItems | Phase::Checks => ENGINE.to_owned(),
+            Phase::Conditions | Phase::WorkOnItems | Phase::Work | Phase::Approval | Phase::Approved => {
                 definition.step(step).agent.clone()
             }
         }
@@ -53,7 +53,7 @@ impl Present for Steps {
     }
 
     fn created_at(document: &Document) -> Timestamp {
-        document.head.created_at.stamp()
+        document.run_fields.created_at.stamp()
     }
 
     fn step_summary(document: &Document, step: &StepId) -> StepSummary {
@@ -177,7 +177,7 @@ impl Present for Steps {
         }
     }
 
-    fn after_failure(definition: &Definition, run: &RunId, document: &Document) -> String {
+    fn failure_hint(definition: &Definition, run: &RunId, document: &Document) -> String {
         let retry = Self::retry_command(definition, run, document);
         format!(
             "run `{retry}` to retry the failed steps, or `callboard skip {run} STEP --reason WHY` to continue without one"

@@ -11,8 +11,8 @@ use super::definition::Definition;
 use super::document::{Status, StepDocument};
 use super::import::GATE_FAILURE;
 use super::{Time, record};
+use crate::protocol_trait::RunLocation;
 use crate::report::{self, Report};
-use crate::rules::RunLocation;
 use crate::truncated_json;
 use crate::{StepId, Timestamp};
 
@@ -136,7 +136,7 @@ fn reported(
 mod tests {
     use std::num::NonZeroU32;
 
-    use super::super::{DefinitionSource, OnFailure};
+    use super::super::{OnFailure, StoredDefinition};
     use super::*;
     use crate::RunId;
     use crate::report::ReportIdentity;
@@ -182,7 +182,7 @@ steps:
 - {id: tested, agent: x, prompt: p, needs: [plan], checks: [test]}
 - {id: approved, agent: x, prompt: p, needs: [plan], loop_back_to: plan, human_in_the_loop: true}
 ";
-        let definition = Definition::from(DefinitionSource {
+        let definition = Definition::from(StoredDefinition {
             workflow: load(source).unwrap().workflow,
             source: String::new(),
             prompts: BTreeMap::new(),

@@ -17,9 +17,11 @@ pub struct State {
     pub skipped: BTreeSet<StepId>,
     pub failed: BTreeSet<StepId>,
     /// Failed gates whose loop-back is pending.
-    pub looping: BTreeSet<StepId>,
+    #[serde(rename = "looping")]
+    pub gates_looping_back: BTreeSet<StepId>,
     /// How many loop-backs have reset each step. Steps without any are left out.
-    pub iterations: BTreeMap<StepId, u32>,
+    #[serde(rename = "iterations")]
+    pub loop_backs: BTreeMap<StepId, u32>,
     /// The step at which the run is to start again, until no attempt is alive there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarting: Option<StepId>,
@@ -27,11 +29,11 @@ pub struct State {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases: BTreeMap<StepId, Phase>,
     /// How often the checks of each step have failed since it was ready. Each counts as a failed attempt.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub failed_checks: BTreeMap<StepId, u32>,
+    #[serde(rename = "failed_checks", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed_check_turns: BTreeMap<StepId, u32>,
     /// How many items each step with a data loop has, once they are known.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub loops: BTreeMap<StepId, u32>,
+    #[serde(rename = "loops", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub item_counts: BTreeMap<StepId, u32>,
     /// Items that had failed and are worked on again, in the order in which they were retried.
     #[serde(rename = "taken_up", default, skip_serializing_if = "Vec::is_empty")]
     pub retried_items: Vec<StepId>,
@@ -106,8 +108,9 @@ impl Change {
 }
 
 impl State {
-    pub fn iteration(&self, step: &StepId) -> u32 {
-        self.iterations.get(step).copied().unwrap_or(0)
+    /// Returns how many loop-backs have reset a step.
+    pub fn loop_backs(&self, step: &StepId) -> u32 {
+        self.loop_backs.get(step).copied().unwrap_or(0)
     }
 
     /// Returns the phase of a step that is not finished.
@@ -116,36 +119,36 @@ impl State {
     }
 
     /// Returns the steps that a person has approved and that are not done yet.
-    pub fn answered(&self) -> impl Iterator<Item = &StepId> {
-        self.phases.iter().filter(|(_, phase)| **phase == Phase::Answered).map(|(step, _)| step)
+    pub fn approved(&self) -> impl Iterator<Item = &StepId> {
+        self.phases.iter().filter(|(_, phase)| **phase == Phase::Approved).map(|(step, _)| step)
     }
 
     /// Returns how often the checks of a step have failed since it was ready.
-    pub fn failed_checks(&self, step: &StepId) -> u32 {
-        self.failed_checks.get(step).copied().unwrap_or(0)
+    pub fn failed_check_turns(&self, step: &StepId) -> u32 {
+        self.failed_check_turns.get(step).copied().unwrap_or(0)
     }
 
     /// Removes the phase and the failed checks of a step.
     fn clear_phase(&mut self, step: &StepId) {
         self.phases.remove(step);
-        self.failed_checks.remove(step);
+        self.failed_check_turns.remove(step);
     }
 
     /// Makes a failed step unfinished again. An item is then ordered behind the items in progress.
     fn clear_failure(&mut self, step: &StepId) {
-        if self.failed.remove(step) && !self.loops.is_empty() {
+        if self.failed.remove(step) && !self.item_counts.is_empty() {
             self.retried_items.retain(|other| other != step);
             self.retried_items.push(step.clone());
         }
     }
 
-    /// Resets a step to its state in a new run, except for its iterations.
+    /// Resets a step to its state in a new run, except for the number of its loop-backs.
     fn reset(&mut self, step: &StepId) {
         self.clear_failure(step);
-        for set in [&mut self.done, &mut self.skipped, &mut self.looping] {
+        for set in [&mut self.done, &mut self.skipped, &mut self.gates_looping_back] {
             set.remove(step);
         }
-        self.loops.remove(step);
+        self.item_counts.remove(step);
         self.clear_phase(step);
     }
 
@@ -153,7 +156,7 @@ impl State {
     fn forget_items(&mut self, items: &[StepId]) {
         for item in items {
             self.reset(item);
-            self.iterations.remove(item);
+            self.loop_backs.remove(item);
         }
         self.retried_items.retain(|step| !items.contains(step));
     }
@@ -169,7 +172,7 @@ impl State {
             }
             Change::ChecksFailed(step) => {
                 self.phases.insert(step.clone(), Phase::Work);
-                *self.failed_checks.entry(step.clone()).or_insert(0) += 1;
+                *self.failed_check_turns.entry(step.clone()).or_insert(0) += 1;
             }
             Change::Failed(step) => {
                 self.clear_phase(step);
@@ -177,29 +180,29 @@ impl State {
             }
             Change::GateFailed(step) => {
                 self.clear_phase(step);
-                self.looping.insert(step.clone());
+                self.gates_looping_back.insert(step.clone());
             }
             Change::Items { step, count } => {
-                self.phases.insert(step.clone(), Phase::Each);
-                self.loops.insert(step.clone(), *count);
+                self.phases.insert(step.clone(), Phase::WorkOnItems);
+                self.item_counts.insert(step.clone(), *count);
             }
             Change::Reset { steps, items, reopened, .. } => {
                 for step in reopened {
                     self.done.remove(step);
                     self.skipped.remove(step);
-                    self.phases.insert(step.clone(), Phase::Each);
+                    self.phases.insert(step.clone(), Phase::WorkOnItems);
                 }
                 self.forget_items(items);
                 for step in steps {
                     self.reset(step);
-                    *self.iterations.entry(step.clone()).or_insert(0) += 1;
+                    *self.loop_backs.entry(step.clone()).or_insert(0) += 1;
                 }
             }
             Change::Retried(step) => self.clear_failure(step),
             Change::Skipped(step) => {
                 self.clear_phase(step);
                 self.clear_failure(step);
-                self.looping.remove(step);
+                self.gates_looping_back.remove(step);
                 self.done.insert(step.clone());
                 self.skipped.insert(step.clone());
             }
@@ -209,7 +212,7 @@ impl State {
                 self.forget_items(items);
                 for step in steps {
                     self.reset(step);
-                    self.iterations.remove(step);
+                    self.loop_backs.remove(step);
                 }
             }
         }

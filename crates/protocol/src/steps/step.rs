@@ -13,8 +13,8 @@ use super::workflow::{ENGINE, StepEffect, StepSpec};
 use crate::StepId;
 use crate::brief::{Brief, Upstream, Worktree};
 use crate::checks::{self, CheckResult};
+use crate::protocol_trait::{Effect, ParsedReport};
 use crate::report::Report;
-use crate::rules::{Effect, ParsedReport};
 
 /// The possible verdicts of a report or an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +42,8 @@ pub(super) fn parse_report(
     match document.phase(definition, step) {
         Phase::Checks => parse_checks(definition, step, report),
         Phase::When => when::parse(document, definition.step(step), report),
-        Phase::Items => items::parse(definition.step(step), report),
-        Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
+        Phase::ReadItems => items::parse(definition.step(step), report),
+        Phase::Conditions | Phase::WorkOnItems | Phase::Work | Phase::Approval | Phase::Approved => {
             parse_work(definition, step, report)
         }
     }
@@ -98,11 +98,11 @@ pub(super) fn brief(
         Phase::Approval => vec![id.clone()],
         Phase::When
         | Phase::Conditions
-        | Phase::Items
-        | Phase::Each
+        | Phase::ReadItems
+        | Phase::WorkOnItems
         | Phase::Work
         | Phase::Checks
-        | Phase::Answered => needs().collect(),
+        | Phase::Approved => needs().collect(),
     };
     let upstream = shown.into_iter().filter_map(|need| {
         let needed = document.step(need.as_str())?;
@@ -122,12 +122,12 @@ pub(super) fn brief(
             ..Brief::new(ENGINE, "", definition.max_attempts(id))
         };
     }
-    let failed_checks = document.failed_checks(id);
+    let failed_check_turns = document.failed_check_turns(id);
     Brief {
         workflow: definition.workflow().name.clone(),
         model: step.model.clone(),
         timeout: step.timeout,
-        counted_attempt: counted_attempt + failed_checks,
+        counted_attempt: counted_attempt + failed_check_turns,
         last_error: step_document.and_then(|document| document.last_error.clone()),
         upstream: upstream.collect(),
         answers: needs().filter_map(|need| document.answer(&need).cloned()).collect(),
@@ -136,7 +136,7 @@ pub(super) fn brief(
         gate: step.loop_back_to.is_some(),
         findings: document.findings.get(id.as_str()).cloned().unwrap_or_default(),
         worktree,
-        memory: definition.memory(),
+        memory_policy: definition.memory_policy(),
         form: definition.report_form(),
         ..Brief::new(&step.agent, items::prompt(definition, document, id), definition.max_attempts(id))
     }
@@ -147,9 +147,13 @@ pub(super) fn effect(definition: &Definition, document: &Document, id: &StepId) 
     let step = definition.step(id);
     match document.phase(definition, id) {
         Phase::When => return Some(when::effect(step)),
-        Phase::Items => return items::effect(document, step),
-        Phase::Conditions | Phase::Each | Phase::Work | Phase::Checks | Phase::Approval | Phase::Answered => {
-        }
+        Phase::ReadItems => return items::effect(document, step),
+        Phase::Conditions
+        | Phase::WorkOnItems
+        | Phase::Work
+        | Phase::Checks
+        | Phase::Approval
+        | Phase::Approved => {}
     }
     Some(match step.effect.as_ref()? {
         StepEffect::Merge(step) => Effect { name: "merge", arguments: json!({ "worktree": step }) },

@@ -40,7 +40,7 @@ impl TryFrom<String> for Time {
 
 impl From<Time> for String {
     fn from(time: Time) -> String {
-        match (time.precision, time.stamp.timestamp()) {
+        match (time.precision, time.stamp.to_jiff()) {
             (Precision::Seconds, Some(timestamp)) => format!("{timestamp:.0}"),
             (Precision::Microseconds, _) | (_, None) => time.stamp.to_string(),
         }

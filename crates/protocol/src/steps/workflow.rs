@@ -14,7 +14,7 @@ use super::phases::when::When;
 use crate::checks::CheckSpec;
 use crate::ids::StepId;
 use crate::present::StepDetails;
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 
 /// A workflow: steps and which of them wait for which.
 ///
@@ -71,13 +71,13 @@ impl Workflow {
     }
 
     /// Returns the steps of the file, without those that the loader has added.
-    pub fn written_steps(&self) -> impl Iterator<Item = &StepSpec> {
+    pub fn steps_in_file(&self) -> impl Iterator<Item = &StepSpec> {
         self.steps.iter().filter(|step| step.effect.is_none())
     }
 
     /// Returns the steps that agents work on.
     pub fn agent_steps(&self) -> impl Iterator<Item = &StepSpec> {
-        self.written_steps().filter(|step| !step.is_for_person())
+        self.steps_in_file().filter(|step| !step.is_for_person())
     }
 }
 

@@ -10,17 +10,17 @@ use super::definition::{Definition, GroupId, ModeChoice};
 use super::document::{self, Document, GroupPart, Mailbox};
 use super::report::command;
 use super::report::copies;
-use super::report::plan::{self, overlap};
+use super::report::plan::{self, common_files};
 use super::report::verdicts;
 use super::state::{Blocked, DecisionReason, DevelopReason, GroupProgress, Stage};
 use super::step::{PmStep, Role, Step};
 use crate::StepId;
 use crate::brief::{Brief, TreeUse, Worktree};
 use crate::checks::CheckSpec;
-use crate::people::{AnswerOption, ItemKind, Question};
+use crate::people::{AnswerOption, InboxItemKind, Question};
 use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
+use crate::protocol_trait::Effect;
 use crate::report::{ReportFields, ReportForm};
-use crate::rules::Effect;
 
 const PLACEHOLDERS: &[&str] = &["request", "task", "state", "messages"];
 
@@ -95,7 +95,7 @@ pub(super) fn brief(
         iteration: step_document.turn.0.max(1),
         worktree,
         tree_use,
-        branches_below: (agent == "project_manager").then_some(plan::BRANCH_PREFIX),
+        list_branches_below: (agent == "project_manager").then_some(plan::BRANCH_PREFIX),
         checks: if *step == Step::Pm(PmStep::Criteria) { criteria_checks(document) } else { Vec::new() },
         copies: copies::private_copies(document, step),
         ..Brief::new(agent, prompt.unwrap_or_default(), definition.limits.attempts)
@@ -117,7 +117,7 @@ fn worktree(document: &Document, id: &GroupId) -> Worktree {
 /// Returns the commands of the success criteria as checks.
 fn criteria_checks(document: &Document) -> Vec<CheckSpec> {
     let specs = document.plan.criteria.iter().filter_map(|record| {
-        let command = command::words(record.criterion.command.as_ref()?)?;
+        let command = command::argv(record.criterion.command.as_ref()?)?;
         Some(CheckSpec { name: record.criterion.id.clone(), command, timeout: CRITERION_TIMEOUT })
     });
     specs.collect()
@@ -213,7 +213,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             let outside: Vec<_> = group
                 .files_modified
                 .iter()
-                .filter(|file| overlap(std::slice::from_ref(file), &planned).is_empty())
+                .filter(|file| common_files(std::slice::from_ref(file), &planned).is_empty())
                 .cloned()
                 .collect();
             let note = match outside.as_slice() {
@@ -459,10 +459,10 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
     let text = match step {
         Step::Group(id, Role::Decision) => {
             let group = document.groups.get(id)?;
-            let (GroupProgress::Asks(reason) | GroupProgress::Failed(reason)) = group.hold else {
+            let (GroupProgress::Asks(reason) | GroupProgress::Failed(reason)) = group.progress else {
                 return None;
             };
-            let why = group.imported_because.as_deref().filter(|_| reason == DecisionReason::Imported);
+            let why = group.import_question.as_deref().filter(|_| reason == DecisionReason::Imported);
             let asked = format!(
                 "Group {id} ({}): {}. What next?",
                 group.status(),
@@ -476,7 +476,7 @@ pub(super) fn question(document: &Document, step: &Step) -> Option<Question> {
         }
         Step::Pm(_) | Step::Group(..) => return None,
     };
-    Some(Question { kind: ItemKind::LimitReached, text, options: options.collect() })
+    Some(Question { kind: InboxItemKind::LimitReached, text, options: options.collect() })
 }
 
 /// Returns the last findings of QA, the last review and the last error of a group.

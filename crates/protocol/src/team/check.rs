@@ -1,4 +1,4 @@
-//! Checks the files of `coordination/` against the seed's schemas, and against rules that the schemas do not have.
+//! Checks the files of `coordination/` against the original schemas, and against rules that the schemas do not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::definition::GroupId;
 use super::document::Mailbox;
 use super::report::plan::{first_cyclic, is_ref_name};
-use crate::check::{Violation, artifact_path_problem, entry, member, schema, shortened};
+use crate::check::{Violation, artifact_path_problem, entry_pointer, member_pointer, schema, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
 /// The formats for `callboard check`.
@@ -68,7 +68,7 @@ impl FileCheck {
     fn check_count(&mut self, value: &Value, at: &str, name: &str) {
         if let Some(found) = value.get(name).filter(|found| found.as_i64().is_some_and(|count| count < 0)) {
             let message = format!("`{name}` is {}, not a count", shortened(found));
-            self.add("count", member(at, name), message, "write a whole number from 0");
+            self.add("count", member_pointer(at, name), message, "write a whole number from 0");
         }
     }
 
@@ -77,7 +77,7 @@ impl FileCheck {
         let mut listed: BTreeMap<&str, &str> = BTreeMap::new();
         for list in ["completed_groups", "in_progress_groups", "pending_groups"] {
             for (index, id) in items(value, list) {
-                let at = entry(&member("", list), index);
+                let at = entry_pointer(&member_pointer("", list), index);
                 if !is_group(id) {
                     let message = format!("{} is no group", shortened(id));
                     self.add("membership", at, message, "name a group of the plan");
@@ -100,14 +100,19 @@ impl FileCheck {
     fn check_tasks(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
         let mut ids = BTreeSet::new();
         for (index, task) in items(value, "all_tasks") {
-            let at = entry(&member("", "all_tasks"), index);
+            let at = entry_pointer(&member_pointer("", "all_tasks"), index);
             if let Some(id) = task["id"].as_str().filter(|id| !ids.insert(*id)) {
-                self.add("unique", member(&at, "id"), format!("there are two tasks `{id}`"), "rename one");
+                self.add(
+                    "unique",
+                    member_pointer(&at, "id"),
+                    format!("there are two tasks `{id}`"),
+                    "rename one",
+                );
             }
             let group = task.get("group_id").filter(|group| !group.is_null() && **group != "");
             if let Some(group) = group.filter(|group| !is_group(group)) {
                 let message = format!("{} is no group", shortened(group));
-                self.add("task_group", member(&at, "group_id"), message, "name a group of the plan");
+                self.add("task_group", member_pointer(&at, "group_id"), message, "name a group of the plan");
             }
         }
     }
@@ -115,14 +120,19 @@ impl FileCheck {
     fn check_phases(&mut self, value: &Value, is_group: impl Fn(&Value) -> bool) {
         let mut numbers = BTreeSet::new();
         for (index, phase) in items(value, "execution_phases") {
-            let at = entry(&member("", "execution_phases"), index);
+            let at = entry_pointer(&member_pointer("", "execution_phases"), index);
             if let Some(number) = phase["phase_number"].as_i64().filter(|number| !numbers.insert(*number)) {
                 let message = format!("there are two phases {number}");
-                self.add("unique", member(&at, "phase_number"), message, "number them in their order");
+                self.add(
+                    "unique",
+                    member_pointer(&at, "phase_number"),
+                    message,
+                    "number them in their order",
+                );
             }
             for (position, id) in items(phase, "group_ids").filter(|(_, id)| !is_group(id)) {
                 let message = format!("{} is no group", shortened(id));
-                let at = entry(&member(&at, "group_ids"), position);
+                let at = entry_pointer(&member_pointer(&at, "group_ids"), position);
                 self.add("phase", at, message, "name a group of the plan");
             }
         }
@@ -131,15 +141,20 @@ impl FileCheck {
     /// Checks that no branch name and no file path leads out of the repository.
     fn check_group_files(&mut self, value: &Value) {
         for (index, group) in items(value, "task_groups") {
-            let at = entry(&member("", "task_groups"), index);
+            let at = entry_pointer(&member_pointer("", "task_groups"), index);
             if let Some(branch) = group["branch_name"].as_str().filter(|name| !is_ref_name(name)) {
                 let message = format!("`{branch}` is no safe name of a branch");
-                self.add("branch", member(&at, "branch_name"), message, "use `feature/group-<ID>-<slug>`");
+                self.add(
+                    "branch",
+                    member_pointer(&at, "branch_name"),
+                    message,
+                    "use `feature/group-<ID>-<slug>`",
+                );
             }
             for (position, file) in items(group, "files_affected") {
                 if let Some(why) = file.as_str().and_then(artifact_path_problem) {
                     let message = format!("{} {why}", shortened(file));
-                    let at = entry(&member(&at, "files_affected"), position);
+                    let at = entry_pointer(&member_pointer(&at, "files_affected"), position);
                     self.add("path", at, message, "write it relative to the repository");
                 }
             }
@@ -163,12 +178,17 @@ fn check_pm_state(value: &Value) -> CheckedFile {
         && !(0.0..=100.0).contains(&percent)
     {
         let message = format!("`completion_percentage` is `{percent}`");
-        file.add("percentage", member("", "completion_percentage"), message, "write a number from 0 to 100");
+        file.add(
+            "percentage",
+            member_pointer("", "completion_percentage"),
+            message,
+            "write a number from 0 to 100",
+        );
     }
-    let groups = member("", "task_groups");
+    let groups = member_pointer("", "task_groups");
     let mut needs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, group) in items(value, "task_groups") {
-        let at = member(&entry(&groups, index), "id");
+        let at = member_pointer(&entry_pointer(&groups, index), "id");
         let id = group["id"].as_str().unwrap_or_default();
         if let Err(why) = GroupId::new(id) {
             file.add("group_id", at.clone(), why, "use letters, digits, `_` and `-`");
@@ -179,12 +199,12 @@ fn check_pm_state(value: &Value) -> CheckedFile {
         }
     }
     for (index, group) in items(value, "task_groups") {
-        let at = member(&entry(&groups, index), "depends_on");
+        let at = member_pointer(&entry_pointer(&groups, index), "depends_on");
         for (position, needed) in items(group, "depends_on") {
             if !needed.as_str().is_some_and(|needed| needs.contains_key(needed)) || group["id"] == *needed {
                 let message = format!("{} is no other group", shortened(needed));
                 let repair = "name a group of the plan, or remove it";
-                file.add("depends_on", entry(&at, position), message, repair);
+                file.add("depends_on", entry_pointer(&at, position), message, repair);
             }
         }
     }
@@ -206,13 +226,13 @@ fn check_group_status(value: &Value) -> CheckedFile {
     let mut file = FileCheck::new(schema, value);
     let groups: Vec<_> = value.as_object().into_iter().flatten().collect();
     for (id, group) in &groups {
-        let at = member("", id);
+        let at = member_pointer("", id);
         if group.get("group_id").is_some_and(|found| found != *id) {
             let message = format!("`group_id` differs from the key `{id}`");
-            file.add("group_id", member(&at, "group_id"), message, "make both the same");
+            file.add("group_id", member_pointer(&at, "group_id"), message, "make both the same");
         }
         for name in ["developer", "qa", "tech_lead"] {
-            file.check_count(&group["iterations"], &member(&at, "iterations"), name);
+            file.check_count(&group["iterations"], &member_pointer(&at, "iterations"), name);
         }
     }
     let complete = groups.iter().filter(|(_, group)| group["status"] == "complete").count();
@@ -235,12 +255,12 @@ fn check_messages(mailbox: Mailbox, value: &Value) -> CheckedFile {
     }
     let mut ids = BTreeSet::new();
     for (index, message) in items(value, "messages") {
-        let at = entry(&member("", "messages"), index);
+        let at = entry_pointer(&member_pointer("", "messages"), index);
         match message["id"].as_str() {
             None | Some("") => file.add("required", at, "the message has no `id`".to_owned(), "add one"),
             Some(id) if !ids.insert(id) => {
                 let message = format!("there are two messages `{id}`");
-                file.add("unique", member(&at, "id"), message, "rename one");
+                file.add("unique", member_pointer(&at, "id"), message, "rename one");
             }
             Some(_) => {}
         }
@@ -259,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_seed_pass_except_for_a_null_end_time() {
+    fn the_original_examples_pass_except_for_a_null_end_time() {
         let examples = [
             ("pm_state.json", include_str!("../../tests/fixtures/team/pm_state.json")),
             ("group_status.json", include_str!("../../tests/fixtures/team/group_status.json")),

@@ -10,7 +10,7 @@ use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PlannedWork, PmStep, QaVerdict, Role, Step, TechLeadVerdict,
     Verdict,
 };
-use crate::rules::{Event, Move, Next, Outcome};
+use crate::protocol_trait::{Event, Move, Next, Outcome};
 
 /// One transition of the state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,8 @@ pub enum Change {
         group: GroupId,
         to: Stage,
         /// Why a person decides.
-        limit: DecisionReason,
+        #[serde(rename = "limit")]
+        reason: DecisionReason,
     },
     /// A person has decided about the group.
     Chosen {
@@ -57,9 +58,11 @@ pub enum Change {
         failing: Vec<u16>,
     },
     /// Too many checks: a person decides.
-    CheckAsked,
+    #[serde(rename = "check_asked")]
+    CompletionAsked,
     /// A person has decided after too many checks.
-    CheckChosen {
+    #[serde(rename = "check_chosen")]
+    CompletionChosen {
         choice: Choice,
     },
     /// The claim of completion was accepted.
@@ -72,7 +75,7 @@ pub enum Change {
     Retried {
         step: Step,
     },
-    /// The run was made from a foreign store.
+    /// The run was made from an imported store: the files of the original in `coordination/`.
     Imported {
         state: State,
     },
@@ -142,10 +145,10 @@ pub(super) fn decide(
     }
     let max_parallel = definition.limits.groups.get();
     let mut after = applied(state, &changes);
-    if after.groups_are_done() && after.ending == FinalStage::Criteria && after.criteria.is_empty() {
+    if after.groups_are_done() && after.final_stage == FinalStage::Criteria && after.criteria.is_empty() {
         // Without commands there is nothing to run.
         let ran = Change::CriteriaRan { failed: BTreeSet::new() };
-        let asked = (after.checks_left == 0).then_some(Change::CheckAsked);
+        let asked = (after.final_checks_left == 0).then_some(Change::CompletionAsked);
         for change in std::iter::once(ran).chain(asked) {
             after.apply(&change);
             changes.push(change);
@@ -161,12 +164,12 @@ pub(super) fn decide(
         after = applied(state, &changes);
     }
     let next = after.startable(max_parallel);
-    let next = if after.ending == FinalStage::FastForwarded {
+    let next = if after.final_stage == FinalStage::FastForwarded {
         Next::Finish(Outcome::Succeeded)
     } else if next.is_empty() || after.is_given_up() {
         Next::Finish(Outcome::Failed)
     } else {
-        Next::QueueIdle(next)
+        Next::QueueUnlessInTurn(next)
     };
     Move { changes, next }
 }
@@ -196,19 +199,19 @@ fn changes_after(definition: &Definition, state: &State, step: &Step, verdict: V
         (Step::Pm(PmStep::Check), Verdict::Plan(work)) => vec![Change::Planned { work, limits }],
         (Step::Pm(PmStep::Criteria), Verdict::Criteria { failed }) => {
             let ran = Change::CriteriaRan { failed };
-            if state.checks_left == 0 { vec![ran, Change::CheckAsked] } else { vec![ran] }
+            if state.final_checks_left == 0 { vec![ran, Change::CompletionAsked] } else { vec![ran] }
         }
         (Step::Pm(PmStep::Check), Verdict::Complete) => {
-            let failing = state.unexcused();
+            let failing = state.failing_unskipped_criteria();
             if state.groups_are_done() && failing.is_empty() {
                 vec![Change::Accepted]
-            } else if state.checks_left == 0 {
-                vec![Change::Refused { failing }, Change::CheckAsked]
+            } else if state.final_checks_left == 0 {
+                vec![Change::Refused { failing }, Change::CompletionAsked]
             } else {
                 vec![Change::Refused { failing }]
             }
         }
-        (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CheckChosen { choice }],
+        (Step::Pm(PmStep::Decision), Verdict::Choice(choice)) => vec![Change::CompletionChosen { choice }],
         // After a stop the run has failed already; `retry` finds the merge done.
         (Step::Pm(PmStep::Merge), Verdict::FastForwarded) if !state.failed.contains(step) => {
             vec![Change::FastForwarded]
@@ -239,7 +242,7 @@ fn advance(id: &GroupId, group: &Group, to: Stage, verdict: &Verdict) -> Change 
         | Verdict::Choice(_) => None,
     };
     match group.exceeded_limit(to, blocking) {
-        Some(limit) => Change::Asked { group: id.clone(), to, limit },
+        Some(reason) => Change::Asked { group: id.clone(), to, reason },
         None => Change::Moved { group: id.clone(), to, blocking },
     }
 }
@@ -252,8 +255,8 @@ fn exhausted(state: &State, step: Step) -> Change {
     match role {
         Role::Developer => Change::Moved { group, to: Stage::Unblock(Blocked::Developer), blocking: None },
         Role::Qa => Change::Moved { group, to: Stage::Unblock(Blocked::Qa), blocking: None },
-        Role::TechLead => Change::Asked { group, to: stage, limit: DecisionReason::TechLead },
-        Role::Merge => Change::Asked { group, to: stage, limit: DecisionReason::Merge },
+        Role::TechLead => Change::Asked { group, to: stage, reason: DecisionReason::TechLead },
+        Role::Merge => Change::Asked { group, to: stage, reason: DecisionReason::Merge },
         // A person has no attempts.
         Role::Decision => Change::Failed { step },
     }
@@ -262,8 +265,8 @@ fn exhausted(state: &State, step: Step) -> Change {
 impl State {
     /// Returns whether a person has failed the run.
     fn is_given_up(&self) -> bool {
-        self.ending == FinalStage::Failed
-            || self.groups.values().any(|group| matches!(group.hold, GroupProgress::Failed(_)))
+        self.final_stage == FinalStage::Failed
+            || self.groups.values().any(|group| matches!(group.progress, GroupProgress::Failed(_)))
     }
 
     fn add_groups(&mut self, work: &PlannedWork, limits: &Limits) {
@@ -271,7 +274,7 @@ impl State {
         for (position, planned) in (first..).zip(&work.groups) {
             self.groups.insert(planned.id.clone(), Group::new(planned, position, limits));
         }
-        self.ending = FinalStage::Criteria;
+        self.final_stage = FinalStage::Criteria;
     }
 
     pub(super) fn apply(&mut self, change: &Change) {
@@ -292,38 +295,38 @@ impl State {
             Change::Moved { group, to, blocking } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
-                (group.stage, group.hold) = (*to, GroupProgress::Open);
+                (group.stage, group.progress) = (*to, GroupProgress::Open);
                 group.blocking = blocking.or(group.blocking);
                 group.use_turn();
-                group.clear_if_done();
+                group.clear_counters_if_done();
             }
-            Change::Asked { group, to, limit } => {
+            Change::Asked { group, to, reason } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
-                (group.stage, group.hold, group.blocking) = (*to, GroupProgress::Asks(*limit), None);
+                (group.stage, group.progress, group.blocking) = (*to, GroupProgress::Asks(*reason), None);
             }
             Change::Chosen { group, choice } => {
                 self.clear_failed(group);
                 let group = self.group_mut(group);
-                group.hold = group.hold.after(*choice);
-                if group.hold == GroupProgress::Open {
+                group.progress = group.progress.after(*choice);
+                if group.progress == GroupProgress::Open {
                     group.use_turn();
                 }
-                group.clear_if_done();
+                group.clear_counters_if_done();
             }
             Change::CriteriaRan { failed } => {
                 self.failed.remove(&Step::Pm(PmStep::Criteria));
                 self.failing.clone_from(failed);
-                self.enter_check();
+                self.enter_final_check();
             }
             Change::Refused { .. } => {
                 self.failed.remove(&Step::Pm(PmStep::Check));
-                self.enter_check();
+                self.enter_final_check();
             }
-            Change::CheckAsked => self.ending = FinalStage::Asks,
-            Change::CheckChosen { choice } => {
+            Change::CompletionAsked => self.final_stage = FinalStage::Asks,
+            Change::CompletionChosen { choice } => {
                 self.failed.remove(&Step::Pm(PmStep::Decision));
-                self.ending = match choice {
+                self.final_stage = match choice {
                     Choice::Continue | Choice::Split => FinalStage::Check,
                     Choice::Accept | Choice::Skip => FinalStage::Merge,
                     Choice::Fail => FinalStage::Failed,
@@ -331,11 +334,11 @@ impl State {
             }
             Change::Accepted => {
                 self.failed.remove(&Step::Pm(PmStep::Check));
-                self.ending = FinalStage::Merge;
+                self.final_stage = FinalStage::Merge;
             }
             Change::FastForwarded => {
                 self.failed.remove(&Step::Pm(PmStep::Merge));
-                self.ending = FinalStage::FastForwarded;
+                self.final_stage = FinalStage::FastForwarded;
             }
             Change::Failed { step } => {
                 self.failed.insert(step.clone());
@@ -346,17 +349,17 @@ impl State {
     }
 
     /// Goes to the final check, which uses one of those that are left.
-    fn enter_check(&mut self) {
-        self.checks_left = self.checks_left.saturating_sub(1);
-        self.ending = FinalStage::Check;
+    fn enter_final_check(&mut self) {
+        self.final_checks_left = self.final_checks_left.saturating_sub(1);
+        self.final_stage = FinalStage::Check;
     }
 
     /// Replaces a group by smaller ones. What waited for it waits for them.
     fn replace(&mut self, old: &GroupId, work: &PlannedWork, limits: &Limits) {
         let (phase, after) = {
             let group = self.group_mut(old);
-            group.hold = GroupProgress::Split;
-            group.clear_if_done();
+            group.progress = GroupProgress::Split;
+            group.clear_counters_if_done();
             (group.phase, group.after.clone())
         };
         let new: BTreeSet<_> = work.groups.iter().map(|group| group.id.clone()).collect();
@@ -379,11 +382,13 @@ impl State {
         match step {
             Step::Group(id, Role::Decision) => {
                 let group = self.group_mut(id);
-                if let GroupProgress::Failed(reason) = group.hold {
-                    group.hold = GroupProgress::Asks(reason);
+                if let GroupProgress::Failed(reason) = group.progress {
+                    group.progress = GroupProgress::Asks(reason);
                 }
             }
-            Step::Pm(PmStep::Decision) if self.ending == FinalStage::Failed => self.ending = FinalStage::Asks,
+            Step::Pm(PmStep::Decision) if self.final_stage == FinalStage::Failed => {
+                self.final_stage = FinalStage::Asks;
+            }
             Step::Pm(_) | Step::Group(..) => {}
         }
     }
@@ -414,8 +419,8 @@ impl State {
             Change::Failed { step } | Change::Retried { step } => self.has_step(step),
             Change::CriteriaRan { .. }
             | Change::Refused { .. }
-            | Change::CheckAsked
-            | Change::CheckChosen { .. }
+            | Change::CompletionAsked
+            | Change::CompletionChosen { .. }
             | Change::Accepted
             | Change::FastForwarded
             | Change::Imported { .. } => true,

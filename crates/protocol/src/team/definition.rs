@@ -62,7 +62,7 @@ impl Default for Limits {
             review: number(3),
             checks: number(5),
             groups: number(4),
-            attempts: crate::rules::DEFAULT_MAX_ATTEMPTS,
+            attempts: crate::protocol_trait::DEFAULT_MAX_ATTEMPTS,
             idle: Duration::from_secs(15 * 60),
         }
     }

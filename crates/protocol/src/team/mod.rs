@@ -8,7 +8,7 @@
 //!
 //! QA and the tech lead send a group back to its developer. A blocked role gets help from the tech lead. A merge that
 //! conflicts, or whose checks fail, is a request for changes. At a limit a person decides (`A.decision`, `pm.decision`).
-//! The document is the seed's six files in `coordination/`.
+//! The document is the original's six files in `coordination/`.
 
 mod brief;
 mod check;
@@ -29,11 +29,11 @@ use serde_json::Value;
 use crate::brief::Brief;
 use crate::entry::Entry;
 use crate::people::{Answer, Question};
-use crate::report::Report;
-use crate::rules::{
+use crate::protocol_trait::{
     Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, RecordError, RequestRefusal,
     RunLocation, StepKind, StepStatus, View,
 };
+use crate::report::Report;
 use crate::{StepId, Timestamp};
 
 pub use decide::Change;
@@ -47,8 +47,8 @@ pub use state::{
     Blocked, DecisionReason, DevelopReason, FinalStage, Group, GroupProgress, Stage, State, TurnsLeft,
 };
 pub use step::{
-    Choice, DeveloperVerdict, MergeVerdict, PlannedCriterion, PlannedGroup, PlannedWork, PmStep, QaVerdict,
-    Role, Step, TechLeadVerdict, Verdict,
+    Choice, DeveloperVerdict, MergeVerdict, PlannedCriterion, PlannedWork, PmStep, QaVerdict, Role,
+    ScheduledGroup, Step, TechLeadVerdict, Verdict,
 };
 
 /// The protocol.
@@ -124,8 +124,8 @@ impl Protocol for Team {
         definition.limits.attempts
     }
 
-    fn rank(_: &Definition, state: &State, step: &Step) -> usize {
-        state.rank(step)
+    fn start_order(_: &Definition, state: &State, step: &Step) -> usize {
+        state.start_order(step)
     }
 
     fn remove_unauthorized(

@@ -13,23 +13,25 @@ use super::state::{DevelopReason, GroupProgress, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
-use crate::present::{FileFormat, Grid, GridRow, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::present::{
+    FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, StepTable, StepTableRow, Tone,
+};
 use crate::prompt::PromptTemplate;
+use crate::protocol_trait::{Never, StepStatus};
 use crate::report::Report;
-use crate::rules::{Never, StepStatus};
 use crate::{RunId, StepId, Timestamp};
 
 impl Present for Team {
-    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEP_NOUNS: (&'static str, &'static str) = ("step", "steps");
     const STEPS_KEY: &'static str = "groups";
     const START_COMMAND: &'static str = "callboard team";
     const START_ARGUMENT: &'static str = "request";
     const RETRIES: bool = true;
-    const RENAMES: bool = false;
+    const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
-    const VIEWS: &'static [&'static str] = &["/coordination/"];
+    const VIEW_PATTERNS: &'static [&'static str] = &["/coordination/"];
     const FORMATS: &'static [FileFormat] = FORMATS;
-    const SCRIPT_STEPS: &'static [&'static str] =
+    const REHEARSAL_SCRIPT_STEPS: &'static [&'static str] =
         &["pm.plan", "A.developer", "A.qa", "A.tech_lead", "pm.check"];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
@@ -81,8 +83,8 @@ impl Present for Team {
         vec![format!(
             "{} mode, {} of {} groups merged, phase {}",
             document.plan.mode,
-            document.counted().filter(|group| group.stage == Stage::Complete).count(),
-            document.counted().count(),
+            document.unsplit_groups().filter(|group| group.stage == Stage::Complete).count(),
+            document.unsplit_groups().count(),
             document.current_phase(),
         )]
     }
@@ -158,7 +160,7 @@ impl Present for Team {
         fields.as_object().cloned().unwrap_or_default()
     }
 
-    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
+    fn failure_hint(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to reopen it")
     }
 
@@ -170,7 +172,7 @@ impl Present for Team {
         document.stalled(definition, now)
     }
 
-    fn grid(_: &Definition, state: &State, document: &Document) -> Option<Grid<Step>> {
+    fn step_table(_: &Definition, state: &State, document: &Document) -> Option<StepTable<Step>> {
         if state.groups.is_empty() {
             return None;
         }
@@ -179,13 +181,13 @@ impl Present for Team {
         let row = |(id, _): (&super::GroupId, _)| {
             let status = document.groups.get(id).map(super::GroupPart::status);
             let note = status.into_iter().map(str::to_owned).chain(document.idle_reason(id));
-            GridRow {
+            StepTableRow {
                 name: id.to_string(),
                 cells: roles.map(|role| Some(Step::Group(id.clone(), role))).to_vec(),
                 note: Some(note.collect::<Vec<_>>().join(": ")),
             }
         };
-        Some(Grid { columns, rows: state.in_order().into_iter().map(row).collect() })
+        Some(StepTable { columns, rows: state.in_order().into_iter().map(row).collect() })
     }
 
     fn verdict_text(verdict: &Verdict) -> &'static str {
@@ -230,7 +232,7 @@ impl Present for Team {
             Change::Asked { group, .. } => {
                 Some(Line::toned(Tone::Attention, "?").then(format!(" group {group} needs a decision")))
             }
-            Change::CheckAsked => {
+            Change::CompletionAsked => {
                 Some(Line::toned(Tone::Attention, "?").then(" the final check needs a decision"))
             }
             Change::Refused { .. } => Some(Line::toned(Tone::Attention, "✗").then(" completion refused")),
@@ -242,7 +244,7 @@ impl Present for Team {
             }
             Change::Moved { .. }
             | Change::CriteriaRan { .. }
-            | Change::CheckChosen { .. }
+            | Change::CompletionChosen { .. }
             | Change::Accepted
             | Change::FastForwarded
             | Change::Imported { .. }
@@ -257,12 +259,14 @@ impl Present for Team {
                 Some(("split", json!({ "group": group, "groups": work.groups })))
             }
             Change::Moved { group, to, .. } => Some(("group", json!({ "group": group, "needs": to }))),
-            Change::Asked { group, limit, .. } => Some(("asked", json!({ "group": group, "limit": limit }))),
+            Change::Asked { group, reason, .. } => {
+                Some(("asked", json!({ "group": group, "limit": reason })))
+            }
             Change::Chosen { group, choice } => Some(("chosen", json!({ "group": group, "choice": choice }))),
             Change::Refused { .. } => Some(("completion_refused", json!({}))),
             Change::CriteriaRan { .. }
-            | Change::CheckAsked
-            | Change::CheckChosen { .. }
+            | Change::CompletionAsked
+            | Change::CompletionChosen { .. }
             | Change::Accepted
             | Change::FastForwarded
             | Change::Imported { .. }
@@ -290,7 +294,9 @@ impl Present for Team {
             | Change::Chosen { group: changed, .. } => group == Some(changed),
             Change::CriteriaRan { .. } => step == Some(Step::Pm(PmStep::Criteria)),
             Change::Refused { .. } | Change::Accepted => step == Some(Step::Pm(PmStep::Check)),
-            Change::CheckAsked | Change::CheckChosen { .. } => step == Some(Step::Pm(PmStep::Decision)),
+            Change::CompletionAsked | Change::CompletionChosen { .. } => {
+                step == Some(Step::Pm(PmStep::Decision))
+            }
             Change::FastForwarded => step == Some(Step::Pm(PmStep::Merge)),
             Change::Imported { .. } => false,
             Change::Failed { step: changed } | Change::Retried { step: changed } => {
@@ -318,12 +324,12 @@ impl Document {
         let limit = definition.limits.idle;
         let open = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
-            let role = group.stage.role().filter(|_| group.hold == GroupProgress::Open)?;
+            let role = group.stage.role().filter(|_| group.progress == GroupProgress::Open)?;
             let idle = now.since(group.last_update);
             let is_stalled = self.run.status == OrchestratorStatus::Running
                 && idle >= limit
                 && !self.run.held
-                && self.waits_for(&planned.id).is_empty();
+                && self.wait_reasons(&planned.id).is_empty();
             is_stalled.then(|| {
                 let why = format!(
                     "group {} ({}) has had no progress for {}",
@@ -344,7 +350,7 @@ impl Document {
             let reason = group.closed_because.as_deref().unwrap_or_default();
             return Some(format!("{closed}: {reason}").trim_end_matches([':', ' ']).to_owned());
         }
-        match group.hold {
+        match group.progress {
             GroupProgress::Asks(_) => return Some("a person decides: see `callboard inbox`".to_owned()),
             GroupProgress::Splitting => return Some("the project manager splits it".to_owned()),
             GroupProgress::Open
@@ -357,7 +363,7 @@ impl Document {
         if group.stage == Stage::Complete || is_active {
             return None;
         }
-        let waits = self.waits_for(id);
+        let waits = self.wait_reasons(id);
         Some(match self.run.status {
             OrchestratorStatus::Completed | OrchestratorStatus::Error => "the run has ended".to_owned(),
             OrchestratorStatus::Running if !waits.is_empty() => waits.join("; "),

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, GroupId, Limits};
-use super::step::{Choice, PlannedCriterion, PlannedGroup, PmStep, Role, Step};
-use crate::rules::StepStatus;
+use super::step::{Choice, PlannedCriterion, PmStep, Role, ScheduledGroup, Step};
+use crate::protocol_trait::StepStatus;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
@@ -18,9 +18,11 @@ pub struct State {
     /// The criteria whose commands failed the last time.
     pub failing: BTreeSet<u16>,
     /// What the run needs when all groups are done.
-    pub ending: FinalStage,
+    #[serde(rename = "ending")]
+    pub final_stage: FinalStage,
     /// Final checks that are left before a person is asked.
-    pub checks_left: u8,
+    #[serde(rename = "checks_left")]
+    pub final_checks_left: u8,
     /// Steps that failed, or were stopped.
     pub failed: BTreeSet<Step>,
 }
@@ -35,7 +37,8 @@ pub struct Group {
     pub after: BTreeSet<GroupId>,
     pub stage: Stage,
     /// Whether the group continues, waits for a decision, or is closed.
-    pub hold: GroupProgress,
+    #[serde(rename = "hold")]
+    pub progress: GroupProgress,
     /// The turns that are left before a person is asked.
     pub left: TurnsLeft,
     /// Blocking issues of the last review.
@@ -58,7 +61,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Returns the seed's status of a group; `started` if the role that the stage needs has started.
+    /// Returns the original's status of a group; `started` if the role that the stage needs has started.
     pub fn status(self, started: bool) -> &'static str {
         match (self, started) {
             (Self::Develop(_), true) => "dev_working",
@@ -69,7 +72,7 @@ impl Stage {
                 "dev_blocked"
             }
             (Self::Test, false) => "waiting_qa",
-            // The seed has no status for a blocked QA.
+            // The original has no status for a blocked QA.
             (Self::Test, true) | (Self::Unblock(Blocked::Qa | Blocked::Flaky), _) => "qa_testing",
             (Self::Review, false) => "waiting_review",
             (Self::Review, true) | (Self::Merge, _) => "tech_review",
@@ -192,13 +195,13 @@ pub enum FinalStage {
 }
 
 impl Group {
-    pub(super) fn new(planned: &PlannedGroup, position: u16, limits: &Limits) -> Self {
+    pub(super) fn new(planned: &ScheduledGroup, position: u16, limits: &Limits) -> Self {
         Self {
             position,
             phase: planned.phase,
             after: planned.after.clone(),
             stage: Stage::Develop(DevelopReason::New),
-            hold: GroupProgress::Open,
+            progress: GroupProgress::Open,
             left: TurnsLeft {
                 // The first turn needs no transition.
                 developer: limits.developer.get() - 1,
@@ -211,12 +214,12 @@ impl Group {
 
     /// Returns whether the group needs nothing more.
     pub fn is_done(&self) -> bool {
-        self.hold.is_closed() || self.stage == Stage::Complete
+        self.progress.is_closed() || self.stage == Stage::Complete
     }
 
     /// Returns the role that the group needs next; `None` if it is split, closed or merged.
     fn next_role(&self) -> Option<Role> {
-        match self.hold {
+        match self.progress {
             GroupProgress::Asks(_) => Some(Role::Decision),
             GroupProgress::Splitting
             | GroupProgress::Skipped
@@ -238,8 +241,8 @@ impl Group {
     }
 
     /// Clears what a group that is done does not need. A failed group keeps it, because it may be retried.
-    pub(super) fn clear_if_done(&mut self) {
-        let is_over = match self.hold {
+    pub(super) fn clear_counters_if_done(&mut self) {
+        let is_over = match self.progress {
             GroupProgress::Skipped | GroupProgress::Split => true,
             GroupProgress::Open
             | GroupProgress::Asks(_)
@@ -269,7 +272,7 @@ impl Group {
             Role::Qa => matches!(self.stage, Stage::Review | Stage::Merge | Stage::Complete),
             Role::TechLead => matches!(self.stage, Stage::Merge | Stage::Complete),
             Role::Merge => self.stage == Stage::Complete,
-            Role::Decision => match self.hold {
+            Role::Decision => match self.progress {
                 GroupProgress::Asks(_) => return StepStatus::Unfinished,
                 GroupProgress::Failed(_) => return StepStatus::Failed,
                 GroupProgress::Open
@@ -278,7 +281,7 @@ impl Group {
                 | GroupProgress::Split => true,
             },
         };
-        match (finished, self.hold.is_closed()) {
+        match (finished, self.progress.is_closed()) {
             (true, _) => StepStatus::Succeeded,
             (false, true) => StepStatus::Skipped,
             (false, false) => StepStatus::Unfinished,
@@ -292,8 +295,8 @@ impl State {
             groups: BTreeMap::new(),
             criteria: Vec::new(),
             failing: BTreeSet::new(),
-            ending: FinalStage::Criteria,
-            checks_left: definition.limits.checks.get(),
+            final_stage: FinalStage::Criteria,
+            final_checks_left: definition.limits.checks.get(),
             failed: BTreeSet::new(),
         }
     }
@@ -323,18 +326,18 @@ impl State {
 
     /// Returns the group that the project manager is to split next.
     pub fn splitting(&self) -> Option<&GroupId> {
-        self.groups.iter().find(|(_, group)| group.hold == GroupProgress::Splitting).map(|(id, _)| id)
+        self.groups.iter().find(|(_, group)| group.progress == GroupProgress::Splitting).map(|(id, _)| id)
     }
 
     /// Returns the failing criteria, except those whose groups are all skipped. For a split group those that replace
     /// it count.
-    pub fn unexcused(&self) -> Vec<u16> {
+    pub fn failing_unskipped_criteria(&self) -> Vec<u16> {
         let is_excused = |index: &u16| {
             let criterion = self.criteria.get(usize::from(*index));
             let groups = criterion.into_iter().flat_map(|criterion| &criterion.groups);
-            let holds = groups.filter_map(|id| self.groups.get(id)).map(|group| group.hold);
-            let holds: Vec<_> = holds.filter(|hold| *hold != GroupProgress::Split).collect();
-            !holds.is_empty() && holds.iter().all(|hold| *hold == GroupProgress::Skipped)
+            let progress = groups.filter_map(|id| self.groups.get(id)).map(|group| group.progress);
+            let unsplit: Vec<_> = progress.filter(|progress| *progress != GroupProgress::Split).collect();
+            !unsplit.is_empty() && unsplit.iter().all(|progress| *progress == GroupProgress::Skipped)
         };
         self.failing.iter().copied().filter(|index| !is_excused(index)).collect()
     }
@@ -364,7 +367,7 @@ impl State {
         }
         if self.groups_are_done() {
             steps.extend(
-                match self.ending {
+                match self.final_stage {
                     FinalStage::Criteria => Some(PmStep::Criteria),
                     FinalStage::Check => Some(PmStep::Check),
                     FinalStage::Asks => Some(PmStep::Decision),
@@ -381,11 +384,11 @@ impl State {
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut steps = vec![Step::PLAN];
         for (id, group) in self.in_order() {
-            let asked = matches!(group.hold, GroupProgress::Asks(_) | GroupProgress::Failed(_));
+            let asked = matches!(group.progress, GroupProgress::Asks(_) | GroupProgress::Failed(_));
             let roles = Role::ALL.into_iter().filter(|role| *role != Role::Decision || asked);
             steps.extend(roles.map(|role| Step::Group(id.clone(), role)));
         }
-        let asked = matches!(self.ending, FinalStage::Asks | FinalStage::Failed);
+        let asked = matches!(self.final_stage, FinalStage::Asks | FinalStage::Failed);
         steps.extend((!self.criteria.is_empty()).then_some(Step::Pm(PmStep::Criteria)));
         steps.push(Step::Pm(PmStep::Check));
         steps.extend(asked.then_some(Step::Pm(PmStep::Decision)));
@@ -406,16 +409,18 @@ impl State {
                 return self.groups.get(id).map_or(StepStatus::Unfinished, |group| group.status(*role));
             }
             Step::Pm(PmStep::Plan) => !self.groups.is_empty() && self.splitting().is_none(),
-            Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.ending != FinalStage::Criteria,
-            Step::Pm(PmStep::Check) => matches!(self.ending, FinalStage::Merge | FinalStage::FastForwarded),
-            Step::Pm(PmStep::Decision) => match self.ending {
+            Step::Pm(PmStep::Criteria) => self.groups_are_done() && self.final_stage != FinalStage::Criteria,
+            Step::Pm(PmStep::Check) => {
+                matches!(self.final_stage, FinalStage::Merge | FinalStage::FastForwarded)
+            }
+            Step::Pm(PmStep::Decision) => match self.final_stage {
                 FinalStage::Asks => false,
                 FinalStage::Failed => return StepStatus::Failed,
                 FinalStage::Criteria | FinalStage::Check | FinalStage::Merge | FinalStage::FastForwarded => {
                     true
                 }
             },
-            Step::Pm(PmStep::Merge) => self.ending == FinalStage::FastForwarded,
+            Step::Pm(PmStep::Merge) => self.final_stage == FinalStage::FastForwarded,
         };
         if is_done { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }
@@ -425,14 +430,14 @@ impl State {
         let decisions = self
             .groups
             .iter()
-            .filter(|(_, group)| matches!(group.hold, GroupProgress::Failed(_)))
+            .filter(|(_, group)| matches!(group.progress, GroupProgress::Failed(_)))
             .map(|(id, _)| Step::Group(id.clone(), Role::Decision));
-        let check = (self.ending == FinalStage::Failed).then_some(Step::Pm(PmStep::Decision));
+        let check = (self.final_stage == FinalStage::Failed).then_some(Step::Pm(PmStep::Decision));
         self.failed.iter().cloned().chain(decisions).chain(check).collect()
     }
 
     /// Returns the position in the order of starts: the step of a group that is nearly done goes first.
-    pub(super) fn rank(&self, step: &Step) -> usize {
+    pub(super) fn start_order(&self, step: &Step) -> usize {
         let position = |id| self.groups.get(id).map_or(0, |group| usize::from(group.position));
         match step {
             Step::Pm(_) => 0,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::GroupId;
 use crate::StepId;
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 
 /// A step: of the project manager, or of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum PmStep {
     Merge,
 }
 
-/// A step of a group.
+/// A step of a group: the part of a role, or the work of the engine (`Merge`) or of a person (`Decision`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     Developer,
@@ -102,7 +102,7 @@ impl Step {
         }
     }
 
-    /// Returns the name of the role, for `[roles]` and for the seed's `agent_type`.
+    /// Returns the name of the role, for `[roles]` and for the original's `agent_type`.
     pub fn agent(&self) -> &'static str {
         match self {
             Self::Pm(PmStep::Plan | PmStep::Check) => "project_manager",
@@ -244,14 +244,15 @@ impl Choice {
 /// A plan as far as decisions depend on it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PlannedWork {
-    pub groups: Vec<PlannedGroup>,
+    pub groups: Vec<ScheduledGroup>,
     /// The success criteria that have a command, in the order of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<PlannedCriterion>,
 }
 
+/// A group of a plan without its texts: when it may start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct PlannedGroup {
+pub struct ScheduledGroup {
     pub id: GroupId,
     pub phase: u16,
     /// The groups that must be merged before this one starts: its dependencies, and earlier groups that change the same files.

@@ -2,9 +2,9 @@
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
-use protocol::cycle::{Cycle, Definition, Status, check};
+use protocol::cycle::{Cycle, Definition, ItemStatus, RaisedItem, Status, check};
 use protocol::run::{Run, RunStatus, import};
-use protocol::{Outcome, Protocol as _, RunId, RunLocation, Timestamp, Typed};
+use protocol::{Outcome, Protocol as _, RunId, RunLocation, Timestamp, TypedMachine};
 use serde_json::{Value, json};
 
 #[test]
@@ -70,7 +70,7 @@ fn imported(document: &Value) -> Run {
     let location = RunLocation::new(RunId::new("c").unwrap(), "/repo".to_owned());
     let at = Timestamp::from_micros(0);
     let opened = Cycle::open_document(&definition, &location, at);
-    let mut run = Run::empty(Box::new(Typed::<Cycle>::new(definition, opened)));
+    let mut run = Run::empty(Box::new(TypedMachine::<Cycle>::new(definition, opened)));
     let position = run.machine.import(document).unwrap();
     import(&mut run, position, std::collections::BTreeMap::new());
     run
@@ -96,4 +96,22 @@ fn an_imported_cycle_goes_on_with_its_first_open_phase() {
     let done = json!({ "status": "completed", "current_iteration": 1, "completed_phases": ["ra", "ep", "cd", "vas"] });
     assert_eq!(imported(&done).status, RunStatus::Finished(Outcome::Succeeded));
     assert_eq!(Status::Completed.as_str(), "completed");
+}
+
+#[test]
+fn an_imported_decision_is_implemented_when_the_phase_that_needs_it_is_done() {
+    let open_items = |status: &str, completed_phases: &[&str]| -> Vec<(RaisedItem, ItemStatus)> {
+        let run = imported(&json!({
+            "status": "running", "current_iteration": 1, "completed_phases": completed_phases,
+            "coordination": {
+                "pending_decisions": [{ "id": "D1", "options": ["a"], "status": status, "needed_by": "ep" }],
+            },
+        }));
+        let state = &TypedMachine::<Cycle>::of(&*run.machine).unwrap().state;
+        state.items.iter().map(|(item, state)| (*item, state.status)).collect()
+    };
+    assert_eq!(open_items("pending", &["ra"]), [(RaisedItem::Decision(1), ItemStatus::Pending)]);
+    assert_eq!(open_items("made", &["ra"]), [(RaisedItem::Decision(1), ItemStatus::Answered)]);
+    assert_eq!(open_items("made", &["ra", "ep"]), []);
+    assert_eq!(open_items("implemented", &["ra"]), []);
 }

@@ -1,10 +1,10 @@
-//! The JSON of a cycle: the seed's examples and types.
+//! The JSON of a cycle: the original's examples and types.
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::cycle::{CycleState, Definition, check, fold};
+use protocol::cycle::{Definition, MasterFile, check, merge_partial};
 use serde_json::{Value, json};
 
 use super::{Driver, plan};
@@ -39,31 +39,31 @@ fn the_first_document_has_the_keys_and_values_of_the_initial_state() {
 fn a_title_is_the_beginning_of_the_task_in_characters() {
     let task = "ä".repeat(150);
     assert_eq!(Definition::new(task.clone()).title().chars().count(), 100);
-    assert_eq!(Driver::open(Definition::new(task.clone())).state().task_history, [task]);
+    assert_eq!(Driver::open(Definition::new(task.clone())).master_file().task_history, [task]);
 }
 
 #[test]
 fn every_example_loads_and_comes_back() {
     for example in EXAMPLES.map(value) {
         assert_eq!(check(&example), []);
-        let state: CycleState = serde_json::from_value(example.clone()).unwrap();
+        let state: MasterFile = serde_json::from_value(example.clone()).unwrap();
         let back = serde_json::to_value(&state).unwrap();
         let mut folded = back.clone();
-        fold(&mut folded, &example);
+        merge_partial(&mut folded, &example);
         assert_eq!(folded, back, "everything that the example says is still there");
-        assert_eq!(serde_json::from_value::<CycleState>(back).unwrap(), state);
+        assert_eq!(serde_json::from_value::<MasterFile>(back).unwrap(), state);
     }
     let initial = value(INITIAL);
-    let state: CycleState = serde_json::from_value(initial.clone()).unwrap();
+    let state: MasterFile = serde_json::from_value(initial.clone()).unwrap();
     assert_eq!(serde_json::to_value(state).unwrap(), initial, "a whole document comes back as it is");
 }
 
 #[test]
 fn the_examples_fold_into_one_document() {
     let mut folded = json!({});
-    EXAMPLES.map(value).iter().for_each(|example| fold(&mut folded, example));
+    EXAMPLES.map(value).iter().for_each(|example| merge_partial(&mut folded, example));
     assert_eq!(check(&folded), []);
-    let state: CycleState = serde_json::from_value(folded.clone()).unwrap();
+    let state: MasterFile = serde_json::from_value(folded.clone()).unwrap();
     assert_eq!((state.current_iteration, state.title.as_str()), (2, "Implement OAuth authentication"));
     assert_eq!((state.completed_phases.len(), &folded["current_phase"]), (0, &json!("ra")));
     assert_eq!(state.iterations.len(), 2);
@@ -73,7 +73,7 @@ fn the_examples_fold_into_one_document() {
     assert_eq!(folded["requirements"]["specification"], "...", "there is no real value to keep");
     assert_eq!(state.requirements.unwrap().edge_cases.len(), 2);
     assert_eq!(state.coordination.feedback_log.len(), 1);
-    fold(&mut folded, &value(EXAMPLES[3]));
+    merge_partial(&mut folded, &value(EXAMPLES[3]));
     assert_eq!(folded["coordination"]["feedback_log"].as_array().unwrap().len(), 1, "no duplicates");
 }
 
@@ -83,7 +83,7 @@ fn unknown_fields_are_kept_everywhere() {
     document["convergence"] = json!({ "profile": "0to1" });
     document["agents"]["ra"]["mood"] = json!("good");
     document["plan"] = json!({ "version": "1.0.0", "tasks": [{ "id": "T", "title": "x" }], "prio": 1 });
-    let state: CycleState = serde_json::from_value(document.clone()).unwrap();
+    let state: MasterFile = serde_json::from_value(document.clone()).unwrap();
     let back = serde_json::to_value(state).unwrap();
     assert_eq!(
         (&back["convergence"], &back["agents"]["ra"]["mood"]),
@@ -95,7 +95,7 @@ fn unknown_fields_are_kept_everywhere() {
 #[test]
 fn changes_may_be_an_object_a_list_or_null() {
     let read =
-        |changes: Value| serde_json::from_value::<CycleState>(json!({ "changes": changes })).unwrap().changes;
+        |changes: Value| serde_json::from_value::<MasterFile>(json!({ "changes": changes })).unwrap().changes;
     assert_eq!(read(Value::Null), None);
     assert_eq!(read(json!([])), None);
     assert_eq!(read(json!([{ "file": "a" }, { "file": "a" }, { "file": "b" }])).unwrap().total_files, 2);
@@ -146,7 +146,7 @@ fn every_field_of_the_types_is_written() {
     driver.good_iteration();
     driver.report("ra", json!({ "unchanged": true, "summary": "still right" }));
     driver.fail("ep", "broke");
-    let state = serde_json::to_value(driver.state()).unwrap();
+    let state = serde_json::to_value(driver.master_file()).unwrap();
     let types = interfaces();
     let shown = |pointer: &str| keys(state.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")));
     let iterations = state["iterations"].as_array().unwrap().iter().flat_map(keys).collect();

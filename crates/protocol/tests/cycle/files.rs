@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
 use protocol::cycle::document::TaskStatus;
-use protocol::cycle::{CycleState, Definition, MergeMode, Role, Status, check, rebuild};
+use protocol::cycle::{Definition, MasterFile, MergeMode, Role, Status, check, rebuild};
 use protocol::entry::Evidence;
 use protocol::report::CopyEdit;
 use protocol::run::{Ending, Fact, Request};
@@ -34,10 +34,10 @@ fn a_cycle_is_rebuilt_from_its_files() {
     driver
         .report("ra", json!({ "specification": "FR-001\n\nFR-002", "edge_cases": ["EC-001", "two\nlines"] }));
     driver.report("ep", plan());
-    let before = driver.state();
+    let before = driver.master_file();
     let rebuilt = rebuild(&before.cycle_id, &files(&driver));
     assert_eq!(check(&rebuilt.document), []);
-    let found: CycleState = serde_json::from_value(rebuilt.document).unwrap();
+    let found: MasterFile = serde_json::from_value(rebuilt.document).unwrap();
     assert_eq!(found.requirements, before.requirements);
     assert_eq!(found.exploration, before.exploration);
     let (plan, expected) = (found.plan.unwrap(), before.plan.unwrap());
@@ -109,8 +109,8 @@ fn an_iteration_that_is_not_closed_is_rebuilt_as_open() {
 fn a_completed_cycle_is_rebuilt_as_completed() {
     let mut driver = Driver::start(Definition { max_iterations: 2, ..Definition::new("Add login") });
     driver.good_iteration();
-    let before = driver.state();
-    let found = |driver: &Driver| -> CycleState {
+    let before = driver.master_file();
+    let found = |driver: &Driver| -> MasterFile {
         serde_json::from_value(rebuild("c", &files(driver)).document).unwrap()
     };
     let completed = found(&driver);
@@ -185,10 +185,10 @@ fn every_file_of_an_agent_has_a_version_and_its_old_versions() {
         "{history}"
     );
     assert_eq!(
-        driver.state().agents.vas.output_files.len(),
+        driver.master_file().agents.vas.output_files.len(),
         5,
         "{:?}",
-        driver.state().agents.vas.output_files
+        driver.master_file().agents.vas.output_files
     );
 }
 
@@ -221,9 +221,12 @@ fn logs_have_a_line_per_change_and_a_marker_per_iteration() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["version"].clone())
         .collect();
     assert_eq!(versions, ["1.0.0", "1.1.0"]);
-    assert_eq!(driver.state().changes.unwrap().iteration_markers.len(), 2);
+    assert_eq!(driver.master_file().changes.unwrap().iteration_markers.len(), 2);
     assert!(driver.file("ep/history/plan-v1.0.0.json").contains("\"version\": \"1.0.0\""));
-    assert!(!driver.file("ep/plan.json").contains("\"status\""), "the status of a task is the state's");
+    assert!(
+        !driver.file("ep/plan.json").contains("\"status\""),
+        "only the master file has the status of a task"
+    );
 }
 
 fn check_spec(name: &str) -> CheckSpec {
@@ -255,7 +258,7 @@ fn the_coverage_is_that_of_the_check_if_there_is_one() {
         [check_result("test", 0, "3 passed"), check_result("coverage", 0, "3 passed\nTOTAL 8 1 87.5%")];
     driver.report("vas.test", json!({ "checks": results }));
     driver.report("vas", json!({ "coverage": 99 }));
-    let results = driver.state().test_results.unwrap();
+    let results = driver.master_file().test_results.unwrap();
     assert_eq!((results.total_tests, results.coverage.as_f64()), (3, Some(87.5)));
     assert_eq!(results.unknown["coverage_source"], "engine");
     assert!(driver.file("vas/coverage.md").contains("Lines: 87.5 % (engine)"));
@@ -273,14 +276,14 @@ fn the_figures_of_the_engine_count_and_those_of_an_agent_are_claims() {
     driver.report("vas.test", json!({ "checks": [result] }));
     assert!(driver.prompt("vas").contains("test failed: exit code 1"));
     driver.report("vas", json!({ "pass_rate": 100, "total_tests": 99, "coverage": "80%" }));
-    let results = driver.state().test_results.unwrap();
+    let results = driver.master_file().test_results.unwrap();
     assert_eq!((results.pass_rate, results.total_tests), (75.into(), 4));
     assert_eq!(results.unknown["source"], "engine");
     let file: Value = serde_json::from_str(&driver.file("vas/test-results.json")).unwrap();
     assert_eq!((&file["claims"]["pass_rate"], &file["coverage"]["source"]), (&json!(100), &json!("claim")));
     assert_eq!(file["coverage"]["lines"], 80);
     assert_eq!(
-        driver.state().current_iteration,
+        driver.master_file().current_iteration,
         2,
         "a failing check is a failing test, whatever the agent says"
     );
@@ -292,7 +295,7 @@ fn the_edit_of_a_private_copy_counts_as_the_field() {
     driver.good_iteration();
     driver.extend("more", None).unwrap();
     let step = StepId::new("ra").unwrap();
-    let path = format!(".workflow/.cycle/{}.progress/ra/requirements.md", driver.state().cycle_id);
+    let path = format!(".workflow/.cycle/{}.progress/ra/requirements.md", driver.master_file().cycle_id);
     let edited = driver.file("ra/requirements.md").replace("FR-001", "FR-001 and FR-002");
     let mut report = driver.make_report("ra", json!({}));
     assert!(matches!(driver.run.machine.parse_report(&step, &report), ParsedReport::Invalid(_)));
@@ -318,7 +321,7 @@ fn a_report_with_a_decision_and_an_edited_plan_asks_for_the_decision() {
     let edit = CopyEdit::between(&copy.body, Ok(Some(edited.to_string().as_bytes()))).unwrap();
     let decision = json!({ "decisions": [{ "description": "Which?", "options": ["a", "b"] }] });
     driver.report_with_copies("ep", decision, BTreeMap::from([(copy.path.clone(), edit)]));
-    assert_eq!(driver.state().plan.unwrap().tasks.len(), 1);
+    assert_eq!(driver.master_file().plan.unwrap().tasks.len(), 1);
     assert!(driver.run.machine.question(&StepId::new("decision.D1").unwrap()).is_some());
 }
 
@@ -345,7 +348,7 @@ fn an_agent_can_fill_its_files_in_the_first_iteration() {
         ("ep/architecture.md", "Two layers."),
     ];
     fill(&mut driver, "ep", &files);
-    let state = driver.state();
+    let state = driver.master_file();
     assert_eq!(state.requirements.unwrap().specification, "# Requirements\n\nFR-001");
     let exploration = state.exploration.unwrap();
     assert_eq!(

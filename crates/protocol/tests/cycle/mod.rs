@@ -10,7 +10,7 @@ mod runs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::cycle::{Cycle, CycleState, Definition, Document, Request as CycleRequest};
+use protocol::cycle::{Cycle, Definition, Document, MasterFile, Request as CycleRequest};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input};
 use protocol::report::{CopyEdit, Report, ReportIdentity};
 use protocol::run::{
@@ -18,7 +18,7 @@ use protocol::run::{
     make_deferred_transition, open, start_queued,
 };
 use protocol::{
-    Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, StepId, Timestamp, Typed,
+    Answer, AttemptId, ParsedReport, Protocol as _, RunId, RunLocation, StepId, Timestamp, TypedMachine,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ impl Driver {
             RunLocation::new(RunId::new("cycle-v1-20260122T100000-abc123").unwrap(), "/repo".to_owned());
         let at: Timestamp = "2026-01-22T02:00:00Z".parse().unwrap();
         let document = Cycle::open_document(&definition, &location, at);
-        let mut run = Run::empty(Box::new(Typed::<Cycle>::new(definition, document)));
+        let mut run = Run::empty(Box::new(TypedMachine::<Cycle>::new(definition, document)));
         let decision = open(&mut run);
         let mut driver = Self { run, at, parts: std::collections::BTreeMap::new() };
         driver.commit(Input::Opened { definition: String::new() }, decision);
@@ -97,11 +97,11 @@ impl Driver {
     }
 
     fn document(&self) -> Arc<Document> {
-        Arc::clone(&Typed::<Cycle>::of(&*self.run.machine).unwrap().document)
+        Arc::clone(&TypedMachine::<Cycle>::of(&*self.run.machine).unwrap().document)
     }
 
-    fn state(&self) -> CycleState {
-        self.document().state.clone()
+    fn master_file(&self) -> MasterFile {
+        self.document().master_file.clone()
     }
 
     fn attempt(&self, step: &str) -> AttemptId {

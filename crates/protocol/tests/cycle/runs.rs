@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{Driver, coded, plan, status};
 
 fn feedback(driver: &Driver) -> Vec<(String, String, FeedbackKind, String)> {
-    let log = driver.state().coordination.feedback_log;
+    let log = driver.master_file().coordination.feedback_log;
     log.into_iter().map(|entry| (entry.source, entry.target, entry.kind, entry.content)).collect()
 }
 
@@ -33,19 +33,25 @@ fn feedback_entry(
 fn a_clean_cycle_succeeds_after_one_iteration() {
     let mut driver = Driver::start(Definition::new("Add login"));
     assert_eq!(driver.live_steps(), ["ra"]);
-    assert_eq!((driver.state().status, driver.state().current_phase), (Status::Running, Phase::Ra));
-    assert_eq!(driver.state().agents.ra.status, AgentStatus::Running);
+    assert_eq!(
+        (driver.master_file().status, driver.master_file().current_phase),
+        (Status::Running, Phase::Requirements)
+    );
+    assert_eq!(driver.master_file().agents.ra.status, AgentStatus::Running);
     driver.report("ra", json!({ "specification": "FR-001" }));
-    assert_eq!((driver.live_steps(), driver.state().current_phase), (vec!["ep".to_owned()], Phase::Ep));
+    assert_eq!(
+        (driver.live_steps(), driver.master_file().current_phase),
+        (vec!["ep".to_owned()], Phase::Planning)
+    );
     driver.report("ep", plan());
-    assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::Pending);
+    assert_eq!(driver.master_file().plan.unwrap().tasks[0].status, TaskStatus::Pending);
     driver.report("cd", coded());
-    let state = driver.state();
+    let state = driver.master_file();
     let task = &state.plan.as_ref().unwrap().tasks[0];
     assert_eq!((task.status, task.assigned_to.as_deref()), (TaskStatus::Completed, Some("cd")));
     assert_eq!(state.changes.unwrap().iteration_markers.keys().collect::<Vec<_>>(), ["1"]);
     driver.report("vas", json!({ "total_tests": 4 }));
-    let state = driver.state();
+    let state = driver.master_file();
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
     assert_eq!((state.status, state.current_phase), (Status::Completed, Phase::Complete));
     assert_eq!(state.completed_phases, ["ra", "ep", "cd", "vas"]);
@@ -59,7 +65,7 @@ fn feedback_about_a_failure_goes_to_the_agent_that_can_fix_it() {
     driver.report("ep", plan());
     driver.report("cd", json!({ "issues": ["what is a user?"] }));
     driver.report("vas", json!({ "failed_tests": ["login times out"], "total_tests": 4 }));
-    assert_eq!(driver.state().current_iteration, 2);
+    assert_eq!(driver.master_file().current_iteration, 2);
     assert_eq!(
         feedback(&driver),
         [
@@ -72,11 +78,11 @@ fn feedback_about_a_failure_goes_to_the_agent_that_can_fix_it() {
         driver.prompt("ra").contains("what is a user?") && !driver.prompt("ra").contains("login times out")
     );
     driver.report("ra", json!({ "unchanged": true, "summary": "still right" }));
-    let requirements = driver.state().requirements.unwrap();
+    let requirements = driver.master_file().requirements.unwrap();
     assert_eq!((requirements.version.as_str(), requirements.specification.as_str()), ("1.1.0", "FR-001"));
     assert!(driver.prompt("ep").contains("TASK-001 is not completed"));
     driver.report("ep", json!({ "unchanged": true }));
-    assert_eq!(driver.state().plan.unwrap().version, "1.1.0");
+    assert_eq!(driver.master_file().plan.unwrap().version, "1.1.0");
     assert!(driver.prompt("cd").contains("login times out"));
     driver.report("cd", coded());
     driver.report("vas", json!({ "total_tests": 4 }));
@@ -93,7 +99,7 @@ fn at_the_limit_a_cycle_ends_incomplete_and_lists_what_is_open() {
     driver.report("cd", coded());
     driver.report("vas", json!({ "failed_tests": ["login times out"] }));
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Incomplete));
-    let state = driver.state();
+    let state = driver.master_file();
     assert_eq!((state.status, state.failure_reason), (Status::Completed, None));
     assert_eq!(state.iterations[0].issues_found, ["login times out"]);
     assert!(!state.iterations[0].resolved);
@@ -102,8 +108,8 @@ fn at_the_limit_a_cycle_ends_incomplete_and_lists_what_is_open() {
         Err(refused("iteration_limit", "it has used its limit of 1 iterations"))
     );
     driver.extend("more", Some(2)).unwrap();
-    assert_eq!((driver.state().max_iterations, driver.state().current_iteration), (2, 2));
-    assert!(driver.state().completed_at.is_none());
+    assert_eq!((driver.master_file().max_iterations, driver.master_file().current_iteration), (2, 2));
+    assert!(driver.master_file().completed_at.is_none());
 }
 
 fn refused(code: &'static str, message: &str) -> Refusal {
@@ -116,7 +122,7 @@ fn attempts_that_run_out_fail_the_cycle_with_a_phase_error() {
     let mut driver = Driver::start(definition);
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.fail("ep", "exited with code 1");
-    let state = driver.state();
+    let state = driver.master_file();
     assert_eq!((status(&driver.run), state.status), (RunStatus::Finished(Outcome::Failed), Status::Failed));
     assert_eq!(state.failure_reason.as_deref(), Some("`ep` failed: exited with code 1"));
     assert_eq!(
@@ -125,7 +131,7 @@ fn attempts_that_run_out_fail_the_cycle_with_a_phase_error() {
     );
     assert_eq!(state.agents.ep.status, AgentStatus::Failed);
     driver.request(Request::Retry { step: None }).unwrap();
-    assert_eq!((driver.live_steps(), driver.state().status), (vec!["ep".to_owned()], Status::Running));
+    assert_eq!((driver.live_steps(), driver.master_file().status), (vec!["ep".to_owned()], Status::Running));
     assert_eq!(driver.document().engine.reopened.len(), 1, "the old reason is kept");
 }
 
@@ -133,7 +139,7 @@ fn attempts_that_run_out_fail_the_cycle_with_a_phase_error() {
 fn a_stop_is_a_failure_with_its_own_reason_and_can_be_retried() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.request(Request::Stop).unwrap();
-    assert_eq!(driver.state().failure_reason.as_deref(), Some("manually stopped by user"));
+    assert_eq!(driver.master_file().failure_reason.as_deref(), Some("manually stopped by user"));
     driver.report("ra", json!({ "specification": "FR-001" }));
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
     driver.request(Request::Retry { step: None }).unwrap();
@@ -145,7 +151,7 @@ fn an_extension_opens_an_iteration_as_the_format_says() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.good_iteration();
     driver.extend("Also add logout", None).unwrap();
-    let state = driver.state();
+    let state = driver.master_file();
     assert_eq!(state.description, "Add login\n\n--- ITERATION 2 ---\nAlso add logout");
     assert_eq!(state.task_history, ["Add login", "Also add logout"]);
     assert_eq!((state.status, state.current_iteration), (Status::Running, 2));
@@ -171,7 +177,7 @@ fn feedback_that_an_agent_has_not_received_reaches_it_in_a_later_iteration() {
     driver.report("vas", json!({ "failed_tests": ["login times out"], "total_tests": 4 }));
     driver.fail("ra", "exited with code 1");
     driver.extend("Also add logout", None).unwrap();
-    assert_eq!(driver.state().current_iteration, 3);
+    assert_eq!(driver.master_file().current_iteration, 3);
     driver.report("ra", json!({ "unchanged": true }));
     let mut more = plan();
     more["tasks"].as_array_mut().unwrap().extend([json!({ "id": "A" }), json!({ "id": "B" })]);
@@ -181,14 +187,14 @@ fn feedback_that_an_agent_has_not_received_reaches_it_in_a_later_iteration() {
 }
 
 #[test]
-fn every_iteration_is_a_row_of_the_grid() {
+fn every_iteration_is_a_row_of_the_table() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.report("ra", json!({ "specification": "FR-001" }));
     driver.report("ep", plan());
     driver.report("cd", json!({ "phase_status": "partial", "summary": "half" }));
     driver.extend("Also add logout", None).unwrap();
     driver.report("vas", json!({ "total_tests": 4 }));
-    let rows = driver.run.machine.grid().unwrap().rows;
+    let rows = driver.run.machine.step_table().unwrap().rows;
     let shown: Vec<_> = rows
         .iter()
         .map(|row| (row.name.as_str(), row.cells.iter().flatten().count(), row.note.as_deref().unwrap_or("")))
@@ -208,12 +214,12 @@ fn an_extension_of_a_running_cycle_waits_for_the_end_of_its_iteration() {
     driver.extend("Also add logout", None).unwrap();
     driver.request(Request::Pause).unwrap();
     driver.extend("Also add a picture", None).unwrap();
-    assert_eq!((driver.state().status, driver.state().current_iteration), (Status::Paused, 1));
+    assert_eq!((driver.master_file().status, driver.master_file().current_iteration), (Status::Paused, 1));
     driver.request(Request::Resume).unwrap();
     driver.good_iteration();
-    assert_eq!(driver.state().iterations[1].extension.as_deref(), Some("Also add logout"));
+    assert_eq!(driver.master_file().iterations[1].extension.as_deref(), Some("Also add logout"));
     driver.good_iteration();
-    assert_eq!(driver.state().iterations[2].extension.as_deref(), Some("Also add a picture"));
+    assert_eq!(driver.master_file().iterations[2].extension.as_deref(), Some("Also add a picture"));
     driver.good_iteration();
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
 }
@@ -224,18 +230,18 @@ fn a_decision_blocks_the_phase_that_needs_it() {
     let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "SQLite" });
     driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
     assert_eq!(driver.live_steps(), Vec::<String>::new());
-    assert_eq!(driver.state().agents.ep.status, AgentStatus::Waiting);
+    assert_eq!(driver.master_file().agents.ep.status, AgentStatus::Waiting);
     let question = driver.run.machine.question(&protocol::StepId::new("decision.D1").unwrap()).unwrap();
     assert_eq!(
         (question.text.as_str(), question.options.len()),
         ("Which database? (recommended: SQLite)", 2)
     );
     driver.answer("decision.D1", Answer::Choose { option: "Postgres".to_owned(), reason: None });
-    let made = driver.state().coordination.pending_decisions[0].clone();
+    let made = driver.master_file().coordination.pending_decisions[0].clone();
     assert_eq!((made.status, made.made_by.as_deref()), (DecisionStatus::Made, Some("ada")));
     assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
     driver.report("ep", plan());
-    assert_eq!(driver.state().coordination.pending_decisions[0].status, DecisionStatus::Implemented);
+    assert_eq!(driver.master_file().coordination.pending_decisions[0].status, DecisionStatus::Implemented);
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn decision_mode_auto_takes_the_recommended_option_and_says_so() {
     let decision = json!({ "description": "Which database?", "options": ["SQLite", "Postgres"], "recommended": "Postgres" });
     driver.report("ra", json!({ "specification": "FR-001", "decisions": [decision] }));
     assert_eq!(driver.live_steps(), ["ep"]);
-    let made = driver.state().coordination.pending_decisions[0].clone();
+    let made = driver.master_file().coordination.pending_decisions[0].clone();
     assert_eq!((made.chosen_option.as_deref(), made.made_by.as_deref()), (Some("Postgres"), Some("auto")));
     assert!(driver.prompt("ep").contains("D1: Which database? → Postgres"));
     let decision = driver.run.machine.step_summary(&protocol::StepId::new("decision.D1").unwrap());
@@ -264,9 +270,37 @@ fn a_blocked_agent_reports_its_blocker_alone() {
             driver.answer(&format!("blocker.B{number}"), Answer::Resolve { text: None });
             assert_eq!(driver.live_steps(), ["ra"], "it is asked again");
         }
-        assert_eq!(driver.state().requirements, None, "nothing was specified");
+        assert_eq!(driver.master_file().requirements, None, "nothing was specified");
         driver.good_iteration();
     }
+}
+
+/// Regression: `cd` and `vas` without other fields counted as coded and validated at the second blocker, and
+/// `test-results.json` had a pass rate of 100.
+#[test]
+fn a_blocked_developer_or_validator_has_done_nothing_yet() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    driver.report("ep", plan());
+    let mut number = 0;
+    for (step, good_report) in [("cd", coded()), ("vas", json!({ "total_tests": 4 }))] {
+        for _ in 1..=2 {
+            number += 1;
+            driver.report(step, json!({ "blockers": [{ "description": "no access" }] }));
+            assert_eq!(driver.live_steps(), Vec::<String>::new());
+            driver.answer(&format!("blocker.B{number}"), Answer::Resolve { text: None });
+            assert_eq!(driver.live_steps(), [step], "it is asked again");
+        }
+        assert_eq!(
+            (
+                driver.master_file().test_results,
+                driver.master_file().completed_phases.contains(&step.to_owned())
+            ),
+            (None, false)
+        );
+        driver.report(step, good_report);
+    }
+    assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Succeeded));
 }
 
 #[test]
@@ -275,7 +309,7 @@ fn a_blocker_asks_its_agent_again_after_the_answer() {
     driver.report("ra", json!({ "specification": "FR-001", "blockers": [{ "description": "no access" }] }));
     assert_eq!(driver.live_steps(), Vec::<String>::new());
     driver.answer("blocker.B1", Answer::Workaround { text: "use a fake".to_owned() });
-    let blocker = driver.state().coordination.blockers[0].clone();
+    let blocker = driver.master_file().coordination.blockers[0].clone();
     assert_eq!(
         (blocker.status, blocker.resolution.as_deref()),
         (BlockerStatus::Workaround, Some("use a fake"))
@@ -283,7 +317,7 @@ fn a_blocker_asks_its_agent_again_after_the_answer() {
     assert_eq!(driver.live_steps(), ["ra"]);
     assert!(driver.prompt("ra").contains("use a fake"));
     driver.report("ra", json!({ "specification": "FR-001, with a fake" }));
-    let requirements = driver.state().requirements.unwrap();
+    let requirements = driver.master_file().requirements.unwrap();
     assert_eq!(requirements.version, "1.0.1", "a rewrite inside an iteration");
     assert!(driver.file("ra/history/requirements-v1.0.0.md").contains("FR-001"));
     assert_eq!(driver.live_steps(), ["ep"]);
@@ -293,19 +327,19 @@ fn a_blocker_asks_its_agent_again_after_the_answer() {
 /// the task, which every agent is given.
 #[test]
 fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
-    const MARKERS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
+    const SENTINELS: [&str; 6] = ["S-issue", "S-test", "S-option", "S-workaround", "S-gap", "S-extension"];
     let mut driver = Driver::start(Definition::new("Add login"));
     let mut seen = BTreeSet::new();
     let mut check = |driver: &Driver| {
-        let log = driver.state().coordination.feedback_log;
+        let log = driver.master_file().coordination.feedback_log;
         for step in ["ra", "ep", "cd", "vas"] {
             let prompt = driver.prompt(step);
-            for marker in MARKERS.into_iter().filter(|marker| prompt.contains(marker)) {
-                let is_for = |target: &str| target == step || marker == "S-extension";
+            for sentinel in SENTINELS.into_iter().filter(|sentinel| prompt.contains(sentinel)) {
+                let is_for = |target: &str| target == step || sentinel == "S-extension";
                 let is_logged =
-                    log.iter().any(|entry| entry.content.contains(marker) && is_for(&entry.target));
-                assert!(is_logged, "`{marker}` is in the prompt of `{step}`, not in the log");
-                seen.insert(marker);
+                    log.iter().any(|entry| entry.content.contains(sentinel) && is_for(&entry.target));
+                assert!(is_logged, "`{sentinel}` is in the prompt of `{step}`, not in the log");
+                seen.insert(sentinel);
             }
         }
     };
@@ -328,7 +362,7 @@ fn nothing_reaches_a_prompt_without_an_entry_of_the_feedback_log() {
     check(&driver);
     driver.report("ep", json!({ "unchanged": true }));
     check(&driver);
-    assert_eq!(seen, BTreeSet::from(MARKERS), "each has reached a prompt");
+    assert_eq!(seen, BTreeSet::from(SENTINELS), "each has reached a prompt");
 }
 
 #[test]
@@ -343,7 +377,7 @@ fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
     assert_eq!(driver.live_steps(), ["cd.A", "cd.B"], "D changes files of A, and C depends on A");
     driver.report("cd.A", json!({ "tasks_completed": ["A"] }));
     assert_eq!(driver.live_steps(), ["cd.A.merge", "cd.B"]);
-    assert_eq!(driver.state().plan.unwrap().tasks[0].status, TaskStatus::InProgress);
+    assert_eq!(driver.master_file().plan.unwrap().tasks[0].status, TaskStatus::InProgress);
     driver.report("cd.A.merge", json!({ "gate_failure": true, "logs": ["conflict in a/y"] }));
     assert_eq!(driver.live_steps(), ["cd.A", "cd.B"]);
     assert!(driver.prompt("cd.A").contains("conflict in a/y"));
@@ -357,7 +391,7 @@ fn independent_tasks_are_coded_at_once_and_merged_before_validation() {
     driver.report("cd.D", json!({ "tasks_completed": ["D"] }));
     driver.report("cd.D.merge", json!({}));
     assert_eq!(driver.live_steps(), ["vas"]);
-    assert!(driver.state().plan.unwrap().tasks.iter().all(|task| task.status == TaskStatus::Completed));
+    assert!(driver.master_file().plan.unwrap().tasks.iter().all(|task| task.status == TaskStatus::Completed));
 }
 
 #[test]
@@ -379,7 +413,7 @@ fn overlapping_steps_do_not_hold_a_phase_that_does_not_need_them() {
         (source.as_str(), target.as_str()) == ("vas", "vas") && content.contains("\"total_tests\":3"),
         "{content}"
     );
-    assert_eq!(driver.state().phase_errors[0].error, "ep.explore: crashed");
+    assert_eq!(driver.master_file().phase_errors[0].error, "ep.explore: crashed");
 }
 
 /// The scripted agent of a rehearsal reports the examples, so they must be valid.
@@ -416,15 +450,15 @@ fn the_example_of_every_form_matches_its_schema_and_is_accepted() {
 fn a_second_stop_while_the_first_one_is_ending_changes_nothing() {
     let mut driver = Driver::start(Definition::new("Add login"));
     driver.request(Request::Stop).unwrap();
-    let stopped = driver.state();
+    let stopped = driver.master_file();
     assert_eq!(status(&driver.run), RunStatus::Finishing(Outcome::Failed), "its attempt is still alive");
     let decision = consider(&mut driver.run, &Request::Stop).unwrap();
     assert!(decision.is_nothing(), "{decision:?}");
-    assert_eq!(driver.state(), stopped);
+    assert_eq!(driver.master_file(), stopped);
     let attempt = driver.attempt("ra");
     driver.absorb(Fact::Ended { attempt, ending: Ending::Stopped }, Evidence::default());
     assert_eq!(status(&driver.run), RunStatus::Finished(Outcome::Failed));
-    assert_eq!(driver.state().iterations[0].agent_results["ra"].status, "stopped");
-    assert_eq!(driver.state().failure_reason.as_deref(), Some("manually stopped by user"));
+    assert_eq!(driver.master_file().iterations[0].agent_results["ra"].status, "stopped");
+    assert_eq!(driver.master_file().failure_reason.as_deref(), Some("manually stopped by user"));
     assert!(driver.request(Request::Stop).is_err(), "the run has ended");
 }

@@ -4,7 +4,7 @@
 
 use protocol::Protocol as _;
 use protocol::issue::{Document, EnumOrText, Issue, PipelineStatus, check};
-use protocol::rules::Next;
+use protocol::protocol_trait::Next;
 use serde_json::{Value, json};
 
 use super::{at, definition, example, location};
@@ -60,7 +60,7 @@ fn placeholders_are_kept_and_reported_as_warnings() {
 }
 
 #[test]
-fn partial_documents_fold_over_the_present_one() {
+fn partial_documents_are_merged_into_the_present_one() {
     let open = Issue::open_document(&definition(), &location(), at());
     let blocked = open.merged(&example("pipeline-blocked.partial")).unwrap();
     assert_eq!(blocked.pipeline.status, Some(EnumOrText::Known(PipelineStatus::Blocked)));
@@ -121,7 +121,7 @@ fn an_imported_document_continues_where_its_flags_say() {
         match imported.next {
             Next::Queue(steps) => steps[0].to_string(),
             Next::Finish(outcome) => format!("{outcome:?}"),
-            Next::QueueIdle(_) | Next::Drain(_) => panic!("an import queues or finishes"),
+            Next::QueueUnlessInTurn(_) | Next::Drain(_) => panic!("an import queues or finishes"),
         }
     };
     let (triaged, analysed) = (json!({ "completed": true }), json!({ "completed": true }));

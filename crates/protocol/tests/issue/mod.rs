@@ -6,7 +6,7 @@ mod runs;
 
 use std::num::NonZeroU32;
 
-use protocol::issue::{Closing, Definition, Issue, IssueData, Step, TrackerSpec, TriageMode};
+use protocol::issue::{CloseIssue, Definition, Issue, IssueData, Step, TrackerSpec, TriageMode};
 use protocol::report::{Report, ReportIdentity};
 use protocol::{Protocol as _, RunId, RunLocation, Timestamp};
 use serde_json::Value;
@@ -21,14 +21,15 @@ fn definition() -> Definition {
             url: "https://github.com/owner/repo/issues/42".to_owned(),
         },
         tracker: TrackerSpec::Gh,
-        triage: TriageMode::First,
+        triage: TriageMode::Run,
         pipeline_attempts: NonZeroU32::new(3).unwrap(),
         max_attempts: NonZeroU32::new(2).unwrap(),
         max_questions: 3,
         branch: "agent/issue-42".to_owned(),
         base: Some("main".to_owned()),
-        start: "abc".to_owned(),
-        closing: Closing::ByMerge,
+        retarget_pull_request: false,
+        start_commit: "abc".to_owned(),
+        close_issue: CloseIssue::ByMerge,
         checks: Vec::new(),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),

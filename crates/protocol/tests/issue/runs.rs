@@ -32,7 +32,7 @@ impl Walk {
             Issue::apply(&mut self.state, change);
         }
         self.next = match next {
-            Next::Queue(steps) | Next::QueueIdle(steps) => {
+            Next::Queue(steps) | Next::QueueUnlessInTurn(steps) => {
                 steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
             }
             Next::Finish(outcome) => format!("{outcome:?}"),
@@ -75,7 +75,7 @@ fn asks(pending: &[Pending]) -> Verdict {
 #[test]
 fn an_approved_change_is_committed_pushed_and_announced() {
     Walk::new(definition()).expect(&TO_REVIEW).expect(&COMMITTED);
-    let mut without_triage = Walk::new(Definition { triage: TriageMode::Omitted, ..definition() });
+    let mut without_triage = Walk::new(Definition { triage: TriageMode::Skip, ..definition() });
     assert_eq!(without_triage.next, "analyst");
     without_triage.expect(&TO_REVIEW[1..]).expect(&COMMITTED);
 }
@@ -198,13 +198,13 @@ fn the_last_comment_is_about_the_result_of_the_run() {
         let document = Issue::open_document(&definition(), &location(), at()).merged(&partial).unwrap();
         let arguments = Issue::effect(&definition(), &document, &Step::Comment).unwrap().arguments;
         let text = |argument: &str| arguments[argument].as_str().unwrap().to_owned();
-        (text("subject"), text("body"))
+        (text("effect_id"), text("body"))
     };
-    let (subject, body) = comment(json!({ "review": { "feedback_for_writer": "too slow" } }));
-    assert_eq!(subject, "failure-0");
+    let (effect_id, body) = comment(json!({ "review": { "feedback_for_writer": "too slow" } }));
+    assert_eq!(effect_id, "failure-0");
     assert!(body.contains("exhausted after 3 attempts") && body.contains("> too slow"), "{body}");
-    let (subject, body) = comment(json!({ "commit": { "completed": true, "hash": "abc" } }));
-    assert_eq!(subject, "commit-abc");
+    let (effect_id, body) = comment(json!({ "commit": { "completed": true, "hash": "abc" } }));
+    assert_eq!(effect_id, "commit-abc");
     assert!(body.contains("has made the change"), "{body}");
 }
 

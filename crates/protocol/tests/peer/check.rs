@@ -1,11 +1,11 @@
 //! The rules of a cycle's document (F: fields, P: phases, S: sequence numbers; `docs/peer.md` lists them). The
-//! specification's example keeps all, and for each rule a document breaks only that one.
+//! original's example keeps all, and for each rule a document breaks only that one.
 
 use protocol::check::Violation;
 use protocol::peer::{Document, check, check_document};
 use serde_json::{Value, json};
 
-use crate::pointers::pointers;
+use crate::json_pointers::pointers;
 
 fn example() -> Value {
     serde_json::from_str(include_str!("../fixtures/peer/cycle.json")).unwrap()
@@ -67,7 +67,7 @@ fn assert_breaks_without(rule: &str, pointer: &str) {
 }
 
 #[test]
-fn the_specified_example_keeps_every_rule_and_its_gaps_are_warnings() {
+fn the_originals_example_keeps_every_rule_and_its_gaps_are_warnings() {
     let checked = check(&example());
     assert_eq!(checked.violations, []);
     insta::assert_snapshot!(checked.warnings.iter().map(line).collect::<Vec<_>>().join("\n"), @"

@@ -1,24 +1,24 @@
-//! The document of `peer`: the specification's example round-trips, and unknown fields are preserved.
+//! The document of `peer`: the original's example round-trips, and unknown fields are preserved.
 
 use protocol::peer::{Document, Event, Phase, PhaseStatus};
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = include_str!("../fixtures/peer/cycle.json");
 
-/// The example as Callboard renders it, with the fields in the specified order.
+/// The example as Callboard renders it, with the fields in the original's order.
 fn canonical() -> String {
     format!("{}\n", serde_json::to_string_pretty(&serde_json::from_str::<Value>(EXAMPLE).unwrap()).unwrap())
 }
 
 #[test]
-fn the_specified_example_round_trips() {
+fn the_originals_example_round_trips() {
     let document: Document = serde_json::from_str(EXAMPLE).unwrap();
     assert_eq!(document.render(), canonical());
     assert_eq!(document.to_value(), serde_json::from_str::<Value>(EXAMPLE).unwrap());
 }
 
 #[test]
-fn the_specified_example_is_parsed() {
+fn the_originals_example_is_parsed() {
     let document: Document = serde_json::from_str(EXAMPLE).unwrap();
     assert_eq!(document.cycle_id.to_string(), "peer:spec:feature-name:cycle:1");
     assert_eq!(document.cycle_id.key(), "peer.spec.feature-name.cycle.1");

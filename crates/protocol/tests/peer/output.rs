@@ -1,5 +1,5 @@
-//! The outputs of phases. Two shapes are known: that of the specification, and that of the project from which the protocol
-//! comes. Both are accepted, violations are reported with their pointers, and the published schemas agree with the checks.
+//! The outputs of phases. Two shapes are known: that of the original's documentation, and that of the original itself.
+//! Both are accepted, violations are reported with their pointers, and the published schemas agree with the checks.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use protocol::peer::output::{
 };
 use serde_json::{Value, json};
 
-use crate::pointers::pointers;
+use crate::json_pointers::pointers;
 
 type Verify = fn(&Value) -> Result<(), Vec<Violation>>;
 

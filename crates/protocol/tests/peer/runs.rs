@@ -9,7 +9,7 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{
-    Continued, CycleStatus, Definition, Document, Event, Mode, Peer, Phase, PhaseStatus, State,
+    Continued, Definition, Document, Event, Mode, Peer, PeerCycleStatus, Phase, PhaseStatus, State,
     check_document,
 };
 use protocol::report::{InvalidReport, ReportIdentity, parse};
@@ -18,7 +18,8 @@ use protocol::run::{
     open, start_queued,
 };
 use protocol::{
-    AttemptId, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, StepId, Timestamp, Typed,
+    AttemptId, Outcome, ParsedReport, Protocol as _, Revision, RunId, RunLocation, StepId, Timestamp,
+    TypedMachine,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +51,7 @@ impl Cycle {
         let location = RunLocation::new(RunId::new(definition.cycle.key()).unwrap(), "/repo".to_owned());
         let at = Timestamp::from_micros(0);
         let document = Peer::open_document(&definition, &location, at);
-        let mut run = Run::empty(Box::new(Typed::<Peer>::new(definition, document)));
+        let mut run = Run::empty(Box::new(TypedMachine::<Peer>::new(definition, document)));
         let decision = open(&mut run);
         let mut cycle = Self { run, at, transitions: Vec::new() };
         cycle.commit(Input::Opened { definition: String::new() }, decision);
@@ -58,8 +59,8 @@ impl Cycle {
         cycle
     }
 
-    fn machine(&self) -> &Typed<Peer> {
-        Typed::of(&*self.run.machine).unwrap()
+    fn machine(&self) -> &TypedMachine<Peer> {
+        TypedMachine::of(&*self.run.machine).unwrap()
     }
 
     fn document(&self) -> &Document {
@@ -203,7 +204,7 @@ fn an_unsuccessful_review_completes_the_cycle_as_incomplete() {
     }
     let insights = json!({"questions_for_user": ["which mail server?"]});
     cycle.report(json!({ "output": {"quality_score": 40}, "insights": insights }));
-    assert_eq!(cycle.document().metadata.status, CycleStatus::Completed);
+    assert_eq!(cycle.document().metadata.status, PeerCycleStatus::Completed);
     assert_eq!(cycle.document().insights, Some(insights));
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Incomplete));
 }
@@ -221,7 +222,7 @@ fn every_failed_attempt_is_recorded_and_the_last_fails_the_cycle() {
     let kinds: Vec<_> =
         cycle.document().phases.plan.errors().iter().map(|error| error.kind.as_str()).collect();
     assert_eq!(kinds, ["invalid_report", "timeout"]);
-    assert_eq!(cycle.document().metadata.status, CycleStatus::Failed);
+    assert_eq!(cycle.document().metadata.status, PeerCycleStatus::Failed);
     assert_eq!(cycle.run.status, RunStatus::Finished(Outcome::Failed));
 }
 
@@ -316,7 +317,7 @@ fn sequences_of_lost_writes_are_not_used_again() {
     let mut cycle = Cycle::open(definition(None));
     let (sequence, last) = (cycle.document().sequence, Revision(4));
     let source =
-        RecoverySource::Journal { lost: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
+        RecoverySource::Journal { reason: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
     cycle.commit(Input::Recovered { source }, Decision::nothing());
     // Five revisions are lost, and each may have increased the sequence.
     assert_eq!(cycle.document().sequence, sequence + 6);

@@ -1,10 +1,10 @@
-//! The rules of `run_state.json`. The specification's examples violate none, and each rule has a document that violates
+//! The rules of `run_state.json`. The original's examples violate none, and each rule has a document that violates
 //! only it.
 
 use protocol::steps::{Document, check, check_document};
 use serde_json::{Value, json};
 
-use crate::pointers::pointers;
+use crate::json_pointers::pointers;
 
 const EXAMPLES: [&str; 4] = [
     include_str!("../fixtures/steps/failed-step.json"),
@@ -160,9 +160,11 @@ fn only_the_six_fields_that_may_be_null_may_be_null() {
     let document = document();
     let nullable =
         ["report_path", "started_at", "ended_at", "last_error", "manual_input_path", "blocked_by_loop"];
-    for field in document["steps"]["pending"].as_object().unwrap().keys() {
-        let found = check(&with(&format!("/steps/pending/{field}"), Some(Value::Null)));
-        assert_eq!(found.is_empty(), nullable.contains(&field.as_str()), "{field}: {found:?}");
+    for (parent, value) in [("", &document), ("/steps/pending", &document["steps"]["pending"])] {
+        for field in value.as_object().unwrap().keys() {
+            let found = check(&with(&format!("{parent}/{field}"), Some(Value::Null)));
+            assert_eq!(found.is_empty(), nullable.contains(&field.as_str()), "{field}: {found:?}");
+        }
     }
 }
 

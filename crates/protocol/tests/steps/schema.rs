@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use protocol::steps::load::grammar::{Needed, STEP, ValueType, WORKFLOW};
+use protocol::steps::load::grammar::{Requirement, STEP, ValueType, WORKFLOW};
 use protocol::steps::load::{Rule, load, schema};
 use serde_json::Value;
 
@@ -33,9 +33,10 @@ fn corpus() -> Vec<String> {
             corpus.push(format!("{}: {value}\nsteps: [{{id: a, agent: x, prompt: p}}]\n", key.name));
         }
         for key in &STEP {
-            if key.needed != Needed::Optional {
-                let others =
-                    STEP.iter().filter(|other| other.needed != Needed::Optional && other.name != key.name);
+            if key.requirement != Requirement::Optional {
+                let others = STEP
+                    .iter()
+                    .filter(|other| other.requirement != Requirement::Optional && other.name != key.name);
                 let others: String = others.map(|other| format!(", {}: x", other.name)).collect();
                 corpus.push(format!("steps: [{{{}: {value}{others}}}]\n", key.name));
             } else {
@@ -179,23 +180,23 @@ fn the_published_schema_is_current() {
 }
 
 #[test]
-fn the_manual_describes_every_key() {
+fn the_documentation_describes_every_key() {
     assert_current("workflow.md", |before| {
         let mut text = before.to_owned();
-        for (mark, keys) in [("workflow keys", &WORKFLOW[..]), ("step keys", &STEP[..])] {
-            let (start, end) = (format!("<!-- {mark} -->\n"), format!("<!-- end of {mark} -->"));
-            let (head, rest) = text.split_once(&start).expect("the manual has the mark");
-            let (_, tail) = rest.split_once(&end).expect("the manual has the mark's end");
+        for (marker, keys) in [("workflow keys", &WORKFLOW[..]), ("step keys", &STEP[..])] {
+            let (start, end) = (format!("<!-- {marker} -->\n"), format!("<!-- end of {marker} -->"));
+            let (head, rest) = text.split_once(&start).expect("the page has the marker");
+            let (_, tail) = rest.split_once(&end).expect("the page has the marker's end");
             let mut table = "| key | value | |\n|---|---|---|\n".to_owned();
             for key in keys {
-                let needed = match key.needed {
-                    Needed::Always => ", required",
-                    Needed::UnlessPerson => ", required unless the agent is `person`",
-                    Needed::Optional => "",
+                let requirement = match key.requirement {
+                    Requirement::Always => ", required",
+                    Requirement::UnlessPerson => ", required unless the agent is `person`",
+                    Requirement::Optional => "",
                 };
                 writeln!(
                     table,
-                    "| `{}` | {}{needed} | {} |",
+                    "| `{}` | {}{requirement} | {} |",
                     key.name,
                     key.value_type.name(),
                     key.description
@@ -209,12 +210,12 @@ fn the_manual_describes_every_key() {
 }
 
 #[test]
-fn the_examples_of_the_manual_load_without_a_warning() {
-    let manual =
+fn the_examples_of_the_documentation_load_without_a_warning() {
+    let page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/workflow.md"))
             .unwrap();
     let examples: Vec<_> =
-        manual.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+        page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(!examples.is_empty());
     for example in examples {
         assert_eq!(load(example).unwrap().warnings, [], "{example}");

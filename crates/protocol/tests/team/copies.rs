@@ -136,7 +136,8 @@ fn only_a_developer_changes_the_tree() {
         let brief = run.state.run.machine.brief(&StepId::new(step).unwrap(), 1);
         let changes = brief.tree_use == protocol::brief::TreeUse::Changes;
         assert_eq!(changes, step == "A.developer", "{step}");
-        // Groups are merged into the integration branch while the project manager splits another one.
+        // The project manager has a worktree `pm` too: groups are merged into the integration branch while it splits
+        // another one.
         assert_eq!(brief.worktree.unwrap().name.as_str(), step.split_once('.').unwrap().0);
     }
 }
@@ -275,12 +276,16 @@ fn every_message_that_a_turn_adds_is_appended_in_order() {
     let subjects: Vec<_> = sent.iter().map(|message| message["subject"].as_str().unwrap()).collect();
     assert_eq!(subjects, ["Slow", "Look at the retry", "group A QA results: all tests passed"]);
     let seconds: Vec<_> = sent.iter().map(|message| message["seconds"].as_u64()).collect();
-    assert_eq!(seconds, [Some(9), None, Some(2)], "members that the seed does not have are kept");
+    assert_eq!(seconds, [Some(9), None, Some(2)], "members that the original does not have are kept");
     let results: Vec<_> = sent.iter().map(|message| message["result"].as_str()).collect();
     assert_eq!(results, [None, None, Some("PASS")], "what the schema refuses is left out");
     for message in sent {
-        let ends = (&message["from"], &message["to"], &message["group_id"]);
-        assert_eq!(ends, (&json!("qa_expert"), &json!("tech_lead"), &json!("A")), "{message}");
+        let sender_recipient_group = (&message["from"], &message["to"], &message["group_id"]);
+        assert_eq!(
+            sender_recipient_group,
+            (&json!("qa_expert"), &json!("tech_lead"), &json!("A")),
+            "{message}"
+        );
         assert_eq!(message["read"], true, "the tech lead has received it");
     }
     let file = run.file("messages/qa_to_dev.json");

@@ -1,4 +1,4 @@
-//! The files of `coordination/` keep the schemas of the seed, and messages are received once. `BAZINGA` is the verdict by which
+//! The files of `coordination/` keep the original schemas, and messages are received once. `BAZINGA` is the verdict by which
 //! the project manager (`pm`) says that the request is completed.
 
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 
 #[test]
-fn decisions_iterations_and_first_approvals_follow_from_the_commits() {
+fn the_decisions_log_iterations_and_first_approvals_follow_from_the_commits() {
     let mut run = TeamRun::open(definition());
     let pm = run.file("pm_state.json");
     assert_eq!((&pm["mode"], &pm["mode_reasoning"]), (&json!("simple"), &json!("not decided yet")));

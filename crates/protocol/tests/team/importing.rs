@@ -1,4 +1,4 @@
-//! The import of `CoordinationFiles`, in which the original system keeps its state: the seed's examples come back equal,
+//! The import of `CoordinationFiles`, in which the original system keeps its state: the original's examples come back equal,
 //! deviations are noted, and work that is claimed to be complete is verified.
 
 use protocol::team::{CoordinationFiles, Stage};
@@ -26,8 +26,8 @@ fn import(files: &CoordinationFiles) -> TeamRun {
         protocol::entry::Input::Opened { definition: "none".to_owned() },
         protocol::run::Decision::nothing(),
     );
-    let position = run.state.run.machine.import(&document).unwrap();
-    let decision = protocol::run::import(&mut run.state.run.clone(), position, BTreeMap::new());
+    let imported = run.state.run.machine.import(&document).unwrap();
+    let decision = protocol::run::import(&mut run.state.run.clone(), imported, BTreeMap::new());
     let source = protocol::entry::RecoverySource::View { path: "coordination".to_owned(), document };
     run.append(protocol::entry::Input::Recovered { source }, decision);
     run
@@ -46,14 +46,14 @@ fn start(run: &mut TeamRun) {
 fn coordination_files(files: Value) -> CoordinationFiles {
     let texts =
         files.as_object().unwrap().iter().map(|(name, file)| (name.clone(), file.to_string())).collect();
-    CoordinationFiles::read(&texts).store
+    CoordinationFiles::read(&texts).coordination_files
 }
 
 #[test]
-fn each_example_of_the_seed_comes_back_equal() {
+fn each_original_example_comes_back_equal() {
     let salvaged = CoordinationFiles::read(&examples());
     assert_eq!((salvaged.notes, salvaged.lost), (Vec::new(), Vec::new()));
-    let run = import(&salvaged.store);
+    let run = import(&salvaged.coordination_files);
     for (name, text) in EXAMPLES {
         assert_eq!(run.file(name), serde_json::from_str::<Value>(text).unwrap(), "{name}");
     }
@@ -61,7 +61,7 @@ fn each_example_of_the_seed_comes_back_equal() {
 
 #[test]
 fn the_document_of_an_import_survives_being_stored() {
-    let run = import(&CoordinationFiles::read(&examples()).store);
+    let run = import(&CoordinationFiles::read(&examples()).coordination_files);
     let machine = &run.state.run.machine;
     let paths =
         ["run", "plan", "imported", "group/A", "group/B", "group/C", "message/0", "message/1", "message/2"];
@@ -78,7 +78,7 @@ fn the_document_of_an_import_survives_being_stored() {
 
 #[test]
 fn claimed_work_is_verified_before_it_is_merged() {
-    let mut run = import(&CoordinationFiles::read(&examples()).store);
+    let mut run = import(&CoordinationFiles::read(&examples()).coordination_files);
     start(&mut run);
     assert_eq!(run.active(), ["A.tech_lead", "B.tech_lead"], "C depends on A and is in a later phase");
     let group = &run.file("group_status.json")["A"];
@@ -116,7 +116,7 @@ fn unknown_keys_are_given_back_after_the_run_has_changed() {
     assert_eq!(orchestrator["end_time"], Value::Null, "an imported null stays");
     assert!(
         pm.get("estimated_time_remaining_minutes").is_none(),
-        "a claim does not take the place of a derived value"
+        "an imported estimate does not take the place of a derived value"
     );
 }
 
@@ -161,8 +161,8 @@ fn deviating_files() -> CoordinationFiles {
 #[test]
 fn deviating_files_are_imported_and_every_deviation_is_noted() {
     let files = deviating_files();
-    let survey = files.preview_import();
-    let groups: Vec<String> = survey.groups.iter().map(|(id, what)| format!("{id}: {what}")).collect();
+    let preview = files.preview_import();
+    let groups: Vec<String> = preview.groups.iter().map(|(id, what)| format!("{id}: {what}")).collect();
     assert_eq!(
         groups,
         [
@@ -176,7 +176,7 @@ fn deviating_files_are_imported_and_every_deviation_is_noted() {
         ]
     );
     assert_eq!(
-        survey.notes,
+        preview.notes,
         [
             "`task_groups` is a map: its keys are the ids",
             "`all_tasks` has texts instead of objects",
@@ -287,11 +287,11 @@ fn what_is_left_of_damaged_files_is_imported() {
     texts.remove("group_status.json");
     let salvaged = CoordinationFiles::read(&texts);
     assert_eq!(salvaged.lost.len(), 2, "{:?}", salvaged.lost);
-    let run = import(&salvaged.store);
+    let run = import(&salvaged.coordination_files);
     assert_eq!(run.file("pm_state.json")["task_groups"].as_array().unwrap().len(), 3);
     assert_eq!(run.file("group_status.json")["A"]["claimed_complete"], true, "the lost file is written anew");
     assert_eq!(run.file("pm_state.json")["execution_phases"][1]["group_ids"], json!(["C"]));
-    let nothing = import(&CoordinationFiles::read(&BTreeMap::new()).store);
+    let nothing = import(&CoordinationFiles::read(&BTreeMap::new()).coordination_files);
     assert_eq!(
         nothing.state.run.active_turns.keys().map(|step| step.to_string()).collect::<Vec<_>>(),
         ["pm.plan"]
@@ -305,7 +305,7 @@ fn a_merge_needs_commits_unless_the_work_of_a_claimed_group_may_be_there_already
         effect.arguments["needs_commits"].as_bool()
     };
     assert_eq!(needs(&one_group()), Some(true));
-    let mut run = import(&CoordinationFiles::read(&examples()).store);
+    let mut run = import(&CoordinationFiles::read(&examples()).coordination_files);
     assert_eq!(needs(&run), Some(false));
     start(&mut run);
     run.report("A.tech_lead", json!({ "verdict": "changes_requested", "feedback": "it is not there" }));

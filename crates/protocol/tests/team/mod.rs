@@ -12,7 +12,7 @@ use protocol::entry::Entry;
 use protocol::report::{CopyEdit, Report, ReportIdentity};
 use protocol::run::{Fact, Run, RunState};
 use protocol::team::{Definition, Document, Limits, ModeChoice, Team};
-use protocol::{Answer, AttemptId, ParsedReport, RunId, RunLocation, StepId, Timestamp, Typed};
+use protocol::{Answer, AttemptId, ParsedReport, RunId, RunLocation, StepId, Timestamp, TypedMachine};
 use serde_json::{Map, Value, json};
 
 /// A run of `team` whose attempts report what a test says.
@@ -40,7 +40,7 @@ impl TeamRun {
         let at = 1_750_000_000_000_000;
         let document =
             <Team as protocol::Protocol>::open_document(&definition, &location, Timestamp::from_micros(at));
-        let machine = Typed::<Team>::new(definition, document);
+        let machine = TypedMachine::<Team>::new(definition, document);
         Self {
             state: RunState::empty(Box::new(machine), Timestamp::from_micros(at)),
             at,
@@ -78,8 +78,8 @@ impl TeamRun {
         self.state.run.machine.record(&entry).unwrap();
     }
 
-    fn typed(&self) -> &Typed<Team> {
-        Typed::of(&*self.state.run.machine).unwrap()
+    fn typed(&self) -> &TypedMachine<Team> {
+        TypedMachine::of(&*self.state.run.machine).unwrap()
     }
 
     fn document(&self) -> &Document {

@@ -2,7 +2,7 @@
 //! the verdict by which the project manager (`pm`) says that the request is completed.
 
 use protocol::run::RunStatus;
-use protocol::{Kind as _, KindOf, Outcome, StepId};
+use protocol::{Outcome, StepId, protocol_kind};
 use serde_json::json;
 
 use super::*;
@@ -252,7 +252,7 @@ fn groups_that_replace_another_wait_for_groups_at_work_that_change_the_same_file
     ] });
     run.report("pm.plan", replaced);
     assert_eq!(run.active(), ["B.developer"]);
-    let rows = run.state.run.machine.grid().unwrap().rows;
+    let rows = run.state.run.machine.step_table().unwrap().rows;
     let note = rows.iter().find(|row| row.name == "A1").unwrap().note.clone();
     assert_eq!(note.as_deref(), Some("pending: waits for B: both change b.txt"));
     let state = run.file("pm_state.json");
@@ -307,7 +307,7 @@ fn a_verdict_of_another_role_is_refused() {
         let refused = run.try_report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
         assert!(refused.is_err(), "{verdict} should be refused");
         let report = run.make_report("A.developer", json!({ "verdict": verdict }), BTreeMap::new());
-        let at_once = KindOf::<Team>::STATIC.check_report(&report.step_id, &report);
+        let at_once = protocol_kind::<Team>().check_report(&report.step_id, &report);
         assert!(at_once.is_err(), "`callboard report` refuses {verdict}");
     }
     assert_eq!(run.status("A"), "dev_working");
@@ -359,9 +359,9 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
     assert_eq!(stalled(&run, 60), Vec::<String>::new(), "a question to a person is in the inbox already");
 }
 
-/// The grid is the table of groups and roles that people see.
+/// The table of groups and roles that people see.
 #[test]
-fn the_grid_says_why_a_group_waits() {
+fn the_step_table_says_why_a_group_waits() {
     let limits = Limits { groups: std::num::NonZeroU8::new(2).unwrap(), ..Limits::default() };
     let mut run = TeamRun::open(Definition { limits, ..definition() });
     let mut groups = plan(&[
@@ -378,7 +378,7 @@ fn the_grid_says_why_a_group_waits() {
     ]);
     run.report("pm.plan", groups);
     let notes = |run: &TeamRun| -> Vec<String> {
-        let rows = run.state.run.machine.grid().unwrap().rows;
+        let rows = run.state.run.machine.step_table().unwrap().rows;
         rows.into_iter().map(|row| format!("{}: {}", row.name, row.note.unwrap_or_default())).collect()
     };
     assert_eq!(

@@ -3,21 +3,22 @@
 use protocol::steps::{EXISTING, PATHS};
 use serde_json::{Map, Value};
 
-use super::effect::{EffectOrder, PerformEffect};
+use super::effect::{PendingEffect, PerformEffect};
 
 /// Reports which of the files exist. It changes nothing, so it may be repeated.
 #[derive(Debug, Clone, Copy)]
 pub struct FindArtifacts;
 
 impl PerformEffect for FindArtifacts {
-    fn find(&self, _: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+    fn find(&self, _: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
         Ok(None)
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
         let mut existing = Vec::new();
-        for path in order.arguments[PATHS].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            let file = order.artifact_path(path)?;
+        for path in pending_effect.arguments[PATHS].as_array().into_iter().flatten().filter_map(Value::as_str)
+        {
+            let file = pending_effect.artifact_path(path)?;
             match file.try_exists() {
                 Ok(true) => existing.push(Value::from(path)),
                 Ok(false) => {}

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use protocol::checks::{CheckResult, CheckSpec};
 use protocol::{AttemptId, Effect, RunId, RunLocation, Turn};
 use serde_json::{Map, Value};
-use supervisor::checks::{CheckError, Runner, Stop};
-use supervisor::git::RunTrees;
+use supervisor::checks::{CheckError, CheckRunner, StopFlag};
+use supervisor::git::RunWorktrees;
 use supervisor::{AttemptDir, Mark};
 use tokio::sync::mpsc;
 
@@ -24,9 +24,9 @@ use crate::error_chain::with_causes;
 /// One kind of effect. Both functions may block.
 pub trait PerformEffect: Debug + Send + Sync {
     /// Returns the result of the effect if it was performed before.
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String>;
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String>;
     /// Performs the effect and returns its result.
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String>;
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String>;
 }
 
 /// The effects that an engine can perform, by name.
@@ -34,14 +34,14 @@ pub type Effects = BTreeMap<&'static str, Arc<dyn PerformEffect>>;
 
 /// An effect that is to be performed.
 #[derive(Debug, Clone)]
-pub struct EffectOrder {
+pub struct PendingEffect {
     pub run: RunId,
     /// The attempt that performs it.
     pub attempt: AttemptId,
     pub arguments: Value,
     pub repo_dir: PathBuf,
     /// The worktrees of the run, if it has any.
-    pub trees: Option<RunTrees>,
+    pub run_worktrees: Option<RunWorktrees>,
     /// The run is a rehearsal: nothing that belongs to the user may change.
     pub rehearsal: bool,
     /// The checks that a merged tree must pass.
@@ -51,16 +51,16 @@ pub struct EffectOrder {
     /// The environment variables by which the processes of a check are found.
     pub mark: Mark,
     /// Requested if the attempt is to end. Only checks can be stopped: a change of the outside world is made or not.
-    pub stop: Stop,
+    pub stop: StopFlag,
 }
 
-impl EffectOrder {
-    /// Returns the idempotency key, which is the same for all attempts of a turn: `RUN/STEP#TURN`. If the argument `subject`
-    /// says what the effect is about, it is the same for all turns about that: `RUN/STEP:SUBJECT`.
+impl PendingEffect {
+    /// Returns the idempotency key, which is the same for all attempts of a turn: `RUN/STEP#TURN`. With the
+    /// argument `effect_id`, it is the same for all turns that have this id: `RUN/STEP:EFFECT_ID`.
     pub fn key(&self) -> String {
         let AttemptId { step, turn: Turn(turn), .. } = &self.attempt;
-        match self.arguments["subject"].as_str() {
-            Some(subject) => format!("{}/{step}:{subject}", self.run),
+        match self.arguments["effect_id"].as_str() {
+            Some(effect_id) => format!("{}/{step}:{effect_id}", self.run),
             None => format!("{}/{step}#{turn}", self.run),
         }
     }
@@ -69,8 +69,10 @@ impl EffectOrder {
     /// is made if no step has worked there yet.
     pub(super) fn artifact_path(&self, artifact: &str) -> Result<PathBuf, String> {
         let is_in_run_dir = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
-        match self.trees.as_ref().filter(|_| !is_in_run_dir) {
-            Some(trees) => Ok(trees.prepare(None).map_err(|error| with_causes(&error))?.join(artifact)),
+        match self.run_worktrees.as_ref().filter(|_| !is_in_run_dir) {
+            Some(run_worktrees) => {
+                Ok(run_worktrees.prepare(None).map_err(|error| with_causes(&error))?.join(artifact))
+            }
             None => Ok(self.repo_dir.join(artifact)),
         }
     }
@@ -81,7 +83,7 @@ impl EffectOrder {
             return Ok(supervisor::checks::rehearsed(&self.checks));
         }
         let env = self.mark.variables().map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let runner = Runner { tree, logs: self.dir.path(), env, stop: self.stop.clone() };
+        let runner = CheckRunner { tree, logs: self.dir.path(), env, stop: self.stop.clone() };
         runner.run(&self.checks, |result| tracing::info!(result = result.summary(), "check"))
     }
 
@@ -104,7 +106,7 @@ pub(crate) struct EffectEnd {
 }
 
 /// Ends an effect that cannot be performed for lack of a resource.
-pub(crate) fn refuse_effect(
+pub(crate) fn fail_effect(
     attempt: AttemptId,
     error: &io::Error,
     events: &mpsc::UnboundedSender<AttemptEvent>,
@@ -120,33 +122,36 @@ pub(crate) fn refuse_effect(
 pub(crate) fn spawn_effect(
     effects: &Effects,
     effect: Option<Effect>,
-    order: EffectOrder,
+    pending_effect: PendingEffect,
     events: mpsc::UnboundedSender<AttemptEvent>,
 ) -> TaskHandle {
     let performer = effect.and_then(|effect| effects.get(effect.name).map(Arc::clone));
-    let handle = TaskHandle::of_effect(order.stop.clone());
-    let span = tracing::info_span!("attempt", id = %order.attempt);
+    let handle = TaskHandle::of_effect(pending_effect.stop.clone());
+    let span = tracing::info_span!("attempt", id = %pending_effect.attempt);
     tokio::task::spawn_blocking(move || {
         let _entered = span.enter();
         let start = Instant::now();
         let result = match &performer {
             None => Err("this program cannot perform the effect".to_owned()),
-            Some(performer) => find_or_perform(performer.as_ref(), &order),
+            Some(performer) => find_or_perform(performer.as_ref(), &pending_effect),
         };
-        let is_stopped = result.is_err() && order.stop.is_requested();
+        let is_stopped = result.is_err() && pending_effect.stop.is_requested();
         let ended = EffectEnd { result, took: start.elapsed(), is_stopped };
         // If the engine is gone, the next one finds the result.
-        let _ = events.send(AttemptEvent::EffectEnded { attempt: order.attempt, ended });
+        let _ = events.send(AttemptEvent::EffectEnded { attempt: pending_effect.attempt, ended });
     });
     handle
 }
 
-fn find_or_perform(performer: &dyn PerformEffect, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-    match performer.find(order)? {
+fn find_or_perform(
+    performer: &dyn PerformEffect,
+    pending_effect: &PendingEffect,
+) -> Result<Map<String, Value>, String> {
+    match performer.find(pending_effect)? {
         Some(found) => {
-            tracing::info!(key = order.key(), "effect found");
+            tracing::info!(key = pending_effect.key(), "effect found");
             Ok(found)
         }
-        None => performer.perform(order),
+        None => performer.perform(pending_effect),
     }
 }

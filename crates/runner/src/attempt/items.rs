@@ -5,7 +5,7 @@ use std::fs;
 use protocol::steps::ITEMS;
 use serde_json::{Map, Value, json};
 
-use super::effect::{EffectOrder, PerformEffect};
+use super::effect::{PendingEffect, PerformEffect};
 
 /// Reads the list that the arguments give: `items` themselves, or the file `artifact`, which has a JSON list or an object with
 /// a list `items`. It changes nothing, so it may be repeated.
@@ -13,15 +13,15 @@ use super::effect::{EffectOrder, PerformEffect};
 pub struct ReadItems;
 
 impl PerformEffect for ReadItems {
-    fn find(&self, _: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
+    fn find(&self, _: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
         Ok(None)
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let arguments = &order.arguments;
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let arguments = &pending_effect.arguments;
         let items = match (&arguments["items"], &arguments["artifact"]) {
             (Value::Array(items), _) => items.clone(),
-            (_, Value::String(artifact)) => read_artifact(order, artifact)?,
+            (_, Value::String(artifact)) => read_artifact(pending_effect, artifact)?,
             (_, _) => {
                 let step = arguments["step"].as_str().unwrap_or("?");
                 return Err(format!("the items come from `{step}`, which reported no artifact"));
@@ -40,8 +40,8 @@ impl PerformEffect for ReadItems {
     }
 }
 
-fn read_artifact(order: &EffectOrder, artifact: &str) -> Result<Vec<Value>, String> {
-    let path = order.artifact_path(artifact)?;
+fn read_artifact(pending_effect: &PendingEffect, artifact: &str) -> Result<Vec<Value>, String> {
+    let path = pending_effect.artifact_path(artifact)?;
     let unusable = |why: String| format!("the items in `{}` are unusable: {why}", path.display());
     let text = fs::read_to_string(&path).map_err(|error| unusable(error.to_string()))?;
     let value: Value =

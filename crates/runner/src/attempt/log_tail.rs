@@ -16,7 +16,7 @@ pub fn last_line(path: &Path) -> Option<String> {
 /// Returns the last lines that are not blank, oldest first, without control characters.
 pub fn last_lines(path: &Path, lines: usize) -> Vec<String> {
     // Opened without blocking: the agent may have replaced the log by a pipe.
-    let Ok(Some((mut file, length))) = supervisor::report::open(path) else { return Vec::new() };
+    let Ok(Some((mut file, length))) = supervisor::report::open_agent_file(path) else { return Vec::new() };
     let mut bytes = Vec::new();
     let read = file
         .seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use protocol::brief::MemoryUpdates;
+use protocol::brief::MemoryPolicy;
 use protocol::report::{MemoryUpdate, Report};
 
 /// The memory file of a directory.
@@ -16,8 +16,8 @@ const MEMORY_FILE: &str = "AGENTS.md";
 /// The allowed number of characters: shorter entries say nothing, longer ones are not read.
 const ENTRY_LENGTHS: std::ops::RangeInclusive<usize> = 15..=150;
 
-/// Entries that only describe the code, which the next agent reads anyway.
-const DESCRIPTIONS: [&str; 19] = [
+/// Phrases of entries that only describe the code, which the next agent reads anyway.
+const DESCRIPTIVE_PHRASES: [&str; 19] = [
     "handles ",
     "used for ",
     "used to ",
@@ -47,19 +47,19 @@ const CHANGE_VERBS: [&str; 8] =
 const SOURCE_EXTENSIONS: [&str; 16] =
     ["c", "cpp", "go", "h", "java", "js", "json", "jsx", "md", "py", "rb", "rs", "sh", "toml", "ts", "tsx"];
 
-/// Adds the updates of a report to the files below `root`, if `memory` says so. Returns a sentence for each update
+/// Adds the updates of a report to the files below `root`, if `policy` says so. Returns a sentence for each update
 /// that was not added, with the reason.
-pub(super) fn apply(memory: MemoryUpdates, root: &Path, report: &Report) -> Vec<String> {
+pub(super) fn apply(policy: MemoryPolicy, root: &Path, report: &Report) -> Vec<String> {
     let updates = &report.memory_updates;
-    match memory {
-        MemoryUpdates::Unused => Vec::new(),
-        MemoryUpdates::NotApplied if updates.is_empty() => Vec::new(),
-        MemoryUpdates::NotApplied => {
+    match policy {
+        MemoryPolicy::Unused => Vec::new(),
+        MemoryPolicy::NotApplied if updates.is_empty() => Vec::new(),
+        MemoryPolicy::NotApplied => {
             let count = updates.len();
             let what = if count == 1 { "memory update was" } else { "memory updates were" };
             vec![format!("{count} {what} not applied: `--memory` was not given")]
         }
-        MemoryUpdates::Applied => {
+        MemoryPolicy::Applied => {
             let refused = updates.iter().filter_map(|update| {
                 let reason = add(root, update).err()?;
                 Some(format!("memory update `{}`: {reason}", update.entry))
@@ -84,7 +84,7 @@ fn add(root: &Path, update: &MemoryUpdate) -> Result<(), String> {
     };
     match with_entry(&before, section, entry) {
         None => Ok(()),
-        Some(text) => supervisor::replace_shared_file(&file, text.as_bytes())
+        Some(text) => supervisor::replace_file_keeping_mode(&file, text.as_bytes())
             .map_err(|error| format!("cannot write `{}`: {error}", file.display())),
     }
 }
@@ -107,7 +107,7 @@ fn refuse_worthless(entry: &str) -> Result<(), String> {
         return Err(format!("it says what was done (`{}`)", verb.trim()));
     }
     let words = format!(" {lower}");
-    match DESCRIPTIONS.iter().find(|description| words.contains(&format!(" {description}"))) {
+    match DESCRIPTIVE_PHRASES.iter().find(|description| words.contains(&format!(" {description}"))) {
         Some(description) => Err(format!("it describes the code (`{}`)", description.trim())),
         None => Ok(()),
     }
@@ -213,7 +213,7 @@ mod tests {
         ] {
             assert_eq!(refuse_worthless(entry), Ok(()), "{entry}");
         }
-        for description in DESCRIPTIONS {
+        for description in DESCRIPTIVE_PHRASES {
             let entry = format!("The parser {description}requests");
             let reason = format!("it describes the code (`{}`)", description.trim());
             assert_eq!(refuse_worthless(&entry), Err(reason));

@@ -6,11 +6,11 @@ use std::path::Path;
 use protocol::brief::Worktree;
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::prompt::code_block;
-use protocol::{NOT_MERGED, StepId};
+use protocol::{NOT_MERGED_PREFIX, StepId};
 use serde_json::{Map, Value, json};
-use supervisor::git::{Conflict, FastForward, MergeOutcome, RunTrees};
+use supervisor::git::{Conflict, FastForward, MergeOutcome, RunWorktrees};
 
-use super::effect::{EffectOrder, PerformEffect};
+use super::effect::{PendingEffect, PerformEffect};
 use super::spec::GIT_FIELD;
 use crate::error_chain::with_causes;
 
@@ -20,47 +20,51 @@ use crate::error_chain::with_causes;
 pub struct Merge;
 
 impl PerformEffect for Merge {
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let trees = trees(order)?;
-        let found = trees.find_merge(&order.key()).map_err(|error| with_causes(&error))?;
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
+        let found =
+            run_worktrees.find_effect_commit(&pending_effect.key()).map_err(|error| with_causes(&error))?;
         let Some(commit) = found else { return Ok(None) };
-        kill_checks(order)?;
+        kill_checks(pending_effect)?;
         // The engine that merged it was killed before it recorded the checks.
-        let results = match order.checks.is_empty() {
+        let results = match pending_effect.checks.is_empty() {
             true => Vec::new(),
-            false => {
-                trees.check_merged(&commit, |tree| order.check(tree)).map_err(|error| with_causes(&error))?
-            }
+            false => run_worktrees
+                .check_merged(&commit, |tree| pending_effect.check(tree))
+                .map_err(|error| with_causes(&error))?,
         };
         Ok(Some(with_checks(merge_report(&commit), &results)))
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let trees = trees(order)?;
-        let name = order.arguments["worktree"].as_str().unwrap_or_default();
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
+        let name = pending_effect.arguments["worktree"].as_str().unwrap_or_default();
         let name = StepId::new(name).map_err(|error| format!("`{name}` is no worktree: {error}"))?;
-        let worktree = Worktree { name, branch: order.arguments["branch"].as_str().map(str::to_owned) };
-        kill_checks(order)?;
+        let worktree =
+            Worktree { name, branch: pending_effect.arguments["branch"].as_str().map(str::to_owned) };
+        kill_checks(pending_effect)?;
         // Read before the merge, because afterwards the integration branch has the same commits.
-        let git = trees.branch_changes(&worktree).ok().map(|changes| changes.to_json());
+        let git = run_worktrees.worktree_changes(&worktree).ok().map(|changes| changes.to_json());
         let mut results = Vec::new();
         let accept = |tree: &Path| {
-            results = order.check(tree)?;
+            results = pending_effect.check(tree)?;
             Ok(results.iter().all(CheckResult::passed))
         };
-        let result = trees.merge(&worktree, &order.key(), accept).map_err(|error| with_causes(&error))?;
+        let result = run_worktrees
+            .merge(&worktree, &pending_effect.key(), accept)
+            .map_err(|error| with_causes(&error))?;
         let mut report = match result {
             MergeOutcome::Commit(commit) => with_checks(merge_report(&commit), &results),
-            MergeOutcome::Nothing if order.arguments["needs_commits"] == true => fields(json!({
+            MergeOutcome::Nothing if pending_effect.arguments["needs_commits"] == true => fields(json!({
                 "gate_failure": true,
                 "logs": [format!(
                     "there is nothing to merge: the branch `{}` has no commits; make the changes there and commit them",
-                    trees.branch(&worktree)
+                    run_worktrees.branch(&worktree)
                 )],
             })),
             MergeOutcome::Nothing => fields(json!({ "logs": ["nothing to merge"] })),
-            MergeOutcome::Conflict(conflict) => conflict_report(trees, &conflict),
-            MergeOutcome::Refused => with_checks(failed_checks_report(trees, &results), &results),
+            MergeOutcome::Conflict(conflict) => conflict_report(run_worktrees, &conflict),
+            MergeOutcome::Refused => with_checks(failed_checks_report(run_worktrees, &results), &results),
         };
         report.extend(git.map(|git| (GIT_FIELD.to_owned(), git)));
         Ok(report)
@@ -73,36 +77,38 @@ impl PerformEffect for Merge {
 pub struct FastForwardBase;
 
 impl PerformEffect for FastForwardBase {
-    fn find(&self, order: &EffectOrder) -> Result<Option<Map<String, Value>>, String> {
-        let is_in_base = trees(order)?.is_in_base().map_err(|error| with_causes(&error))?;
+    fn find(&self, pending_effect: &PendingEffect) -> Result<Option<Map<String, Value>>, String> {
+        let is_in_base = run_worktrees(pending_effect)?.is_in_base().map_err(|error| with_causes(&error))?;
         Ok(is_in_base.then(|| fields(json!({ "logs": ["the base branch has all commits"] }))))
     }
 
-    fn perform(&self, order: &EffectOrder) -> Result<Map<String, Value>, String> {
-        let trees = trees(order)?;
+    fn perform(&self, pending_effect: &PendingEffect) -> Result<Map<String, Value>, String> {
+        let run_worktrees = run_worktrees(pending_effect)?;
         let by_hand = |why: String| {
-            let command = trees.merge_command();
+            let command = run_worktrees.merge_command();
             fields(json!({ "logs": [why, format!("to merge: {command}")] }))
         };
-        if order.rehearsal {
+        if pending_effect.rehearsal {
             return Ok(by_hand("a rehearsal leaves the base branch alone".to_owned()));
         }
-        if trees.is_merge_disabled() {
+        if run_worktrees.is_merge_disabled() {
             return Ok(by_hand("`--no-merge` leaves the base branch alone".to_owned()));
         }
-        Ok(match trees.fast_forward().map_err(|error| with_causes(&error))? {
+        Ok(match run_worktrees.fast_forward().map_err(|error| with_causes(&error))? {
             FastForward::Done => fields(json!({ "logs": ["fast-forwarded the base branch"] })),
-            FastForward::NotPossible(why) => by_hand(format!("{NOT_MERGED}{why}")),
+            FastForward::NotPossible(why) => by_hand(format!("{NOT_MERGED_PREFIX}{why}")),
         })
     }
 }
 
-fn kill_checks(order: &EffectOrder) -> Result<(), String> {
-    order.kill_checks().map_err(|error| format!("cannot kill the checks of an earlier engine: {error}"))
+fn kill_checks(pending_effect: &PendingEffect) -> Result<(), String> {
+    pending_effect
+        .kill_checks()
+        .map_err(|error| format!("cannot kill the checks of an earlier engine: {error}"))
 }
 
-fn trees(order: &EffectOrder) -> Result<&RunTrees, String> {
-    order.trees.as_ref().ok_or_else(|| "the run has no worktrees".to_owned())
+fn run_worktrees(pending_effect: &PendingEffect) -> Result<&RunWorktrees, String> {
+    pending_effect.run_worktrees.as_ref().ok_or_else(|| "the run has no worktrees".to_owned())
 }
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -125,21 +131,21 @@ fn with_checks(mut fields: Map<String, Value>, results: &[CheckResult]) -> Map<S
 }
 
 /// Returns the report of a conflict, whose logs the step gets.
-fn conflict_report(trees: &RunTrees, Conflict { files, evidence }: &Conflict) -> Map<String, Value> {
-    let branch = trees.integration_branch();
+fn conflict_report(run_worktrees: &RunWorktrees, Conflict { files, diff }: &Conflict) -> Map<String, Value> {
+    let branch = run_worktrees.integration_branch();
     let summary = format!(
         "conflict with `{branch}` in {}: run `git merge {branch}` in your worktree and resolve it",
         files.join(", ")
     );
-    let shown = format!("what git shows:\n\n{}", code_block("diff", evidence));
+    let shown = format!("what git shows:\n\n{}", code_block("diff", diff));
     fields(json!({ "gate_failure": true, "files": files, "logs": [shown, summary] }))
 }
 
 /// Returns the report of failed checks, whose logs the step gets.
-fn failed_checks_report(trees: &RunTrees, results: &[CheckResult]) -> Map<String, Value> {
-    let branch = trees.integration_branch();
+fn failed_checks_report(run_worktrees: &RunWorktrees, results: &[CheckResult]) -> Map<String, Value> {
+    let branch = run_worktrees.integration_branch();
     let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();
-    let evidence = failed.iter().map(|result| {
+    let details = failed.iter().map(|result| {
         let command = result.command_line();
         let output = code_block("text", result.output.trim_end());
         format!("{}\ncommand: `{command}`\nend of its output:\n\n{output}", result.summary())
@@ -149,6 +155,6 @@ fn failed_checks_report(trees: &RunTrees, results: &[CheckResult]) -> Map<String
         "merged with `{branch}`, the tree fails {}: run `git merge {branch}` in your worktree and fix it",
         names.join(", ")
     );
-    let logs: Vec<_> = evidence.chain([summary]).collect();
+    let logs: Vec<_> = details.chain([summary]).collect();
     fields(json!({ "gate_failure": true, "logs": logs }))
 }

@@ -13,13 +13,13 @@ mod spec;
 mod task;
 
 pub use artifacts::FindArtifacts;
-pub(crate) use effect::{EffectEnd, refuse_effect, spawn_effect};
-pub use effect::{EffectOrder, Effects, PerformEffect};
+pub(crate) use effect::{EffectEnd, fail_effect, spawn_effect};
+pub use effect::{Effects, PendingEffect, PerformEffect};
 pub use items::ReadItems;
 pub use log_tail::{last_line, last_lines};
 pub use merge::{FastForwardBase, Merge};
 pub use prompt::{PromptFiles, preview_prompt};
 pub(crate) use result::{AttemptResult, Classifier};
-pub(crate) use spec::{AttemptSpec, Provenance};
+pub(crate) use spec::{AttemptOrigin, AttemptSpec};
 pub use task::WatchFailed;
-pub(crate) use task::{AttemptEvent, AttemptOutcome, TaskHandle, spawn_task};
+pub(crate) use task::{AttemptEvent, ProcessOutcome, TaskHandle, spawn_task};

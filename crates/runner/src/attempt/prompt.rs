@@ -26,6 +26,7 @@ pub struct PromptFiles {
 }
 
 impl PromptFiles {
+    /// `store` is what the attempt finds in `CALLBOARD_STORE`: the local directory, which on NATS is not the store.
     pub(crate) fn new(
         protocol: &str,
         expected: &ReportIdentity,
@@ -70,7 +71,7 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
     // A step far ahead of the run cannot be recorded as started. Its preview shows the present document.
     let _ = machine.record(&entry);
     let mut brief = machine.brief(step, counted_attempt);
-    if run_at.spec.options.trees().is_none() {
+    if run_at.spec.options.run_worktrees().is_none() {
         brief.copies.clear();
     }
     let expected =

@@ -14,7 +14,7 @@ use supervisor::report::{Collected, collect, collect_raw_fields};
 use supervisor::{AttemptDir, AttemptEnd, EndReason, ExitRecord, ExitStatus};
 
 use super::log_tail::{last_line, last_lines};
-use super::{AttemptOutcome, AttemptSpec};
+use super::{AttemptSpec, ProcessOutcome};
 
 /// The result of an attempt.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub(crate) struct AttemptResult {
 impl AttemptResult {
     /// Returns the result that a report says.
     pub(crate) fn of_report(machine: &dyn Machine, mut report: Report, duration_ms: Option<u64>) -> Self {
-        let refused = machine.remove_unauthorized(&report.step_id.clone(), &mut report);
+        let refused_edits = machine.remove_unauthorized(&report.step_id.clone(), &mut report);
         let (ending, kind, error) = match machine.parse_report(&report.step_id, &report) {
             ParsedReport::Verdict(verdict) => (Ending::Reported(verdict), None, None),
             ParsedReport::Failed(error) => (Ending::Failed, Some(FailureKind::ReportedFailure), Some(error)),
             ParsedReport::Invalid(error) => (Ending::Failed, Some(FailureKind::InvalidReport), Some(error)),
         };
         let report = Some(report);
-        Self { ending, evidence: Evidence { kind, error, report, answer: None, refused, duration_ms } }
+        Self { ending, evidence: Evidence { kind, error, report, answer: None, refused_edits, duration_ms } }
     }
 
     pub(crate) fn failure(
@@ -52,26 +52,26 @@ impl AttemptResult {
 pub(crate) struct Classifier<'a> {
     pub(crate) machine: &'a dyn Machine,
     pub(crate) spec: &'a AttemptSpec,
-    /// The current boot of this machine.
+    /// The current boot of this host.
     pub(crate) boot_id: &'a str,
 }
 
 impl Classifier<'_> {
     /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
-    pub(crate) fn classify(&self, end: &AttemptOutcome) -> AttemptResult {
+    pub(crate) fn classify(&self, end: &ProcessOutcome) -> AttemptResult {
         let mut result = self.result(end);
-        if let AttemptOutcome::Ended(_, note) = end {
-            result.evidence.refused.extend(note.clone());
+        if let ProcessOutcome::Ended(_, note) = end {
+            result.evidence.refused_edits.extend(note.clone());
         }
         result
     }
 
-    fn result(&self, end: &AttemptOutcome) -> AttemptResult {
+    fn result(&self, end: &ProcessOutcome) -> AttemptResult {
         let exit_record = match end {
-            AttemptOutcome::NotStarted(error) => {
+            ProcessOutcome::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            AttemptOutcome::NotCommitted(error) => {
+            ProcessOutcome::NotCommitted(error) => {
                 return AttemptResult::failure(
                     Ending::Failed,
                     FailureKind::EffectFailed,
@@ -79,7 +79,7 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            AttemptOutcome::Unclaimed => {
+            ProcessOutcome::Unclaimed => {
                 return AttemptResult::failure(
                     Ending::Interrupted,
                     FailureKind::Interrupted,
@@ -87,7 +87,7 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            AttemptOutcome::Ended(AttemptEnd::Voided, _) => {
+            ProcessOutcome::Ended(AttemptEnd::Voided, _) => {
                 return AttemptResult::failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
@@ -95,8 +95,8 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            AttemptOutcome::Ended(AttemptEnd::Vanished, _) => None,
-            AttemptOutcome::Ended(AttemptEnd::Exit(record), _) => Some(record),
+            ProcessOutcome::Ended(AttemptEnd::Vanished, _) => None,
+            ProcessOutcome::Ended(AttemptEnd::Exit(record), _) => Some(record),
         };
         let duration_ms = exit_record.map(|record| record.duration_ms);
         let edits = copies::edits(&self.spec.dir);
@@ -105,9 +105,9 @@ impl Classifier<'_> {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
                     let notes = self.spec.apply_memory_updates(&report);
-                    self.spec.add_git_facts(&mut report);
+                    self.spec.add_git_field(&mut report);
                     let mut result = AttemptResult::of_report(self.machine, report, duration_ms);
-                    result.evidence.refused.extend(notes);
+                    result.evidence.refused_edits.extend(notes);
                     return result;
                 }
                 Err(reason) => Some(reason),
@@ -221,13 +221,13 @@ impl Classifier<'_> {
             copy_edits: edits,
             ..Report::completed(&self.spec.expected, ended_at, Map::new())
         };
-        self.spec.add_git_facts(&mut report);
+        self.spec.add_git_field(&mut report);
         let result = AttemptResult::of_report(self.machine, report, Some(record.duration_ms));
         let is_empty = result.evidence.report.as_ref().is_some_and(|report| report.copy_edits.is_empty());
         if !is_empty {
             return result;
         }
-        let why = match result.evidence.refused.as_slice() {
+        let why = match result.evidence.refused_edits.as_slice() {
             [] => "it changed nothing that its step may change".to_owned(),
             refused => refused.join("; "),
         };
@@ -242,7 +242,7 @@ impl Classifier<'_> {
     fn printed_report(&self, record: &ExitRecord) -> Option<Report> {
         let (dir, expected) = (&self.spec.dir, &self.spec.expected);
         let stdout = std::fs::read(dir.stdout()).ok()?;
-        let fields = self.machine.read_output(&expected.step_id, &String::from_utf8_lossy(&stdout))?;
+        let fields = self.machine.report_from_stdout(&expected.step_id, &String::from_utf8_lossy(&stdout))?;
         let mut report = serde_json::json!({
             "schema": protocol::report::SCHEMA,
             "run_id": expected.run_id,
@@ -261,7 +261,10 @@ impl Classifier<'_> {
         record: &ExitRecord,
         report_problem: Option<String>,
     ) -> (Ending, FailureKind, String) {
-        let seconds = record.duration_ms / 1000;
+        let duration = match record.duration_ms {
+            millis @ ..1000 => format!("{millis} ms"),
+            millis => format!("{} s", millis / 1000),
+        };
         match record.reason {
             EndReason::Stopped => {
                 (Ending::Stopped, FailureKind::Cancelled, "Agent process was stopped".to_owned())
@@ -273,12 +276,12 @@ impl Classifier<'_> {
                 "The machine went down before the report was safe".to_owned(),
             ),
             EndReason::TimedOut => {
-                (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {seconds} s"))
+                (Ending::Failed, FailureKind::Timeout, format!("Agent process timed out after {duration}"))
             }
             EndReason::Silent => (
                 Ending::Failed,
                 FailureKind::Silence,
-                format!("Agent process was silent for too long and was ended after {seconds} s"),
+                format!("Agent process was silent for too long and was ended after {duration}"),
             ),
             EndReason::Finished => {
                 let kind = match (&report_problem, &record.status) {

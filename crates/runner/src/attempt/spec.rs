@@ -4,16 +4,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::brief::{Brief, ENGINE, GivenAnswer, MemoryUpdates, TreeUse, Upstream};
+use protocol::brief::{Brief, ENGINE, GivenAnswer, MemoryPolicy, TreeUse, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Report, ReportIdentity};
 use protocol::{AttemptId, RunLocation, StepId, StepKind};
 use supervisor::adapter::{
     Adapter, Assignment, Dependency, DependencyAnswer, EnvPolicy, RehearsalScript, ReportRule, environment,
 };
-use supervisor::checks::Stop;
+use supervisor::checks::StopFlag;
 use supervisor::copies::{self, CopyError};
-use supervisor::git::{RunTrees, TreeError};
+use supervisor::git::{RunWorktrees, WorktreeError};
 use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
 
 use super::memory;
@@ -34,24 +34,24 @@ pub(crate) struct AttemptSpec {
     pub(crate) expected: ReportIdentity,
     pub(crate) brief: Brief,
     profile: Result<AgentProfile, NoAdapter>,
-    pub(super) provenance: Provenance,
+    pub(super) origin: AttemptOrigin,
     pub(crate) dir: AttemptDir,
     options: RunOptions,
     /// The worktrees of the run; the attempt works in one of them.
-    trees: Option<RunTrees>,
+    run_worktrees: Option<RunWorktrees>,
     artifacts_dir: String,
     pub(super) mark: Mark,
     shim: ShimProgram,
     pub(super) dir_watcher: DirWatcher,
     /// The limit of open files that the agent gets.
-    descriptors: Option<u64>,
+    agent_open_files_limit: Option<u64>,
     /// How long the agent may keep running after its report.
     pub(super) linger_timeout: Duration,
 }
 
 /// Whether an earlier engine may have started the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Provenance {
+pub(crate) enum AttemptOrigin {
     /// This engine has just decided to start it.
     New,
     /// An earlier engine may have started it.
@@ -66,7 +66,7 @@ impl AttemptSpec {
         protocol: &str,
         (attempt, kind): (AttemptId, StepKind),
         mut brief: Brief,
-        provenance: Provenance,
+        origin: AttemptOrigin,
     ) -> Self {
         let run = options.location.run.clone();
         let (agent, model) = (brief.agent.as_str(), brief.model.as_deref());
@@ -80,8 +80,8 @@ impl AttemptSpec {
                 })
             }
         };
-        let trees = options.trees();
-        if trees.is_none() {
+        let run_worktrees = options.run_worktrees();
+        if run_worktrees.is_none() {
             // Without a worktree the attempt works on the user's own files, which must not be replaced by copies.
             brief.copies.clear();
         }
@@ -93,11 +93,11 @@ impl AttemptSpec {
                 agent: brief.agent.clone(),
             },
             dir: AttemptDir::new(&engine_config.attempts_dir(), &run, &attempt),
-            mark: Mark { store: engine_config.store_root.clone(), run, attempt: attempt.clone() },
+            mark: Mark { store: engine_config.local_dir.clone(), run, attempt: attempt.clone() },
             profile,
-            descriptors: engine_config.descriptors,
-            provenance,
-            trees,
+            agent_open_files_limit: engine_config.agent_open_files_limit,
+            origin,
+            run_worktrees,
             artifacts_dir: options.location.artifacts_dir(),
             options,
             shim: engine_config.shim.clone(),
@@ -129,8 +129,8 @@ impl AttemptSpec {
 
     /// Returns the top of the tree in which the agent works: the repository, or a worktree.
     fn work_tree(&self) -> String {
-        match &self.trees {
-            Some(trees) => text(&trees.path(self.brief.worktree.as_ref())),
+        match &self.run_worktrees {
+            Some(run_worktrees) => text(&run_worktrees.path(self.brief.worktree.as_ref())),
             None => self.options.location.repo_dir.clone(),
         }
     }
@@ -144,57 +144,59 @@ impl AttemptSpec {
     }
 
     pub(super) fn has_worktrees(&self) -> bool {
-        self.trees.is_some()
+        self.run_worktrees.is_some()
     }
 
     /// Makes the worktree of the attempt, and returns the variables that git needs there. May block; `stop` ends the setup
     /// command.
-    pub(super) fn prepare_tree(&self, stop: Stop) -> Result<Vec<(String, String)>, TreeError> {
-        let Some(trees) = self.trees.clone().map(|trees| trees.stopped_by(stop)) else {
+    pub(super) fn prepare_tree(&self, stop: StopFlag) -> Result<Vec<(String, String)>, WorktreeError> {
+        let Some(run_worktrees) =
+            self.run_worktrees.clone().map(|run_worktrees| run_worktrees.stopped_by(stop))
+        else {
             return Ok(Vec::new());
         };
-        trees.prepare(self.brief.worktree.as_ref())?;
+        run_worktrees.prepare(self.brief.worktree.as_ref())?;
         let worktree = self.brief.worktree.as_ref();
         match self.brief.tree_use {
-            TreeUse::Reads => trees.snapshot_work(worktree)?,
-            TreeUse::Changes => drop(trees.restore_work(worktree)?),
+            TreeUse::Reads => run_worktrees.snapshot_work(worktree)?,
+            TreeUse::Changes => drop(run_worktrees.discard_read_only_changes(worktree)?),
         }
         if let Some(reset) = &self.brief.reset {
-            trees.reset_work(reset)?;
+            run_worktrees.reset_to_tree(reset)?;
         }
-        trees.identity()
+        run_worktrees.identity()
     }
 
     /// Records the changes of the private copies and removes the copies from the worktree. Then commits what else the
     /// agent has left there, or discards it if the step only reads; a command step commits nothing. Returns a note for
     /// the user, if one is needed. May block.
     pub(super) fn commit_tree(&self) -> Result<Option<String>, NotCommitted> {
-        let Some(trees) = &self.trees else { return Ok(None) };
+        let Some(run_worktrees) = &self.run_worktrees else { return Ok(None) };
         let worktree = self.brief.worktree.as_ref();
-        copies::collect(&self.dir, &trees.path(worktree))?;
-        trees.discard_copies(worktree, &self.attempt)?;
+        copies::collect(&self.dir, &run_worktrees.path(worktree))?;
+        run_worktrees.discard_copies(worktree, &self.attempt)?;
         if self.kind == StepKind::Command {
             return Ok(None);
         }
-        if self.brief.tree_use == TreeUse::Reads && trees.commits() {
-            return Ok(trees.restore_work(worktree)?);
+        if self.brief.tree_use == TreeUse::Reads && run_worktrees.commits() {
+            return Ok(run_worktrees.discard_read_only_changes(worktree)?);
         }
-        Ok(trees.commit(worktree, &self.attempt)?)
+        Ok(run_worktrees.commit(worktree, &self.attempt)?)
     }
 
     /// Removes the private copies from the worktree of an attempt that was not started. May block.
-    pub(super) fn discard_copies(&self) -> Result<(), TreeError> {
-        let Some(trees) = &self.trees else { return Ok(()) };
-        trees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
+    pub(super) fn discard_copies(&self) -> Result<(), WorktreeError> {
+        let Some(run_worktrees) = &self.run_worktrees else { return Ok(()) };
+        run_worktrees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
     }
 
     /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not.
     pub(super) fn apply_memory_updates(&self, report: &Report) -> Vec<String> {
-        let mut notes = memory::apply(self.brief.memory, Path::new(&self.work_tree()), report);
-        if self.brief.memory == MemoryUpdates::Applied
+        let mut notes = memory::apply(self.brief.memory_policy, Path::new(&self.work_tree()), report);
+        if self.brief.memory_policy == MemoryPolicy::Applied
             && !report.memory_updates.is_empty()
-            && let Some(trees) = &self.trees
-            && let Err(error) = trees.commit(self.brief.worktree.as_ref(), &self.attempt)
+            && let Some(run_worktrees) = &self.run_worktrees
+            && let Err(error) = run_worktrees.commit(self.brief.worktree.as_ref(), &self.attempt)
         {
             notes.push(format!("the memory updates are not committed: {}", with_causes(&error)));
         }
@@ -203,13 +205,13 @@ impl AttemptSpec {
 
     /// Adds what git knows to the report of the attempt: the changes of its branch, if the protocol named it, or the branches
     /// that exist. Replaces what the agent wrote into that field.
-    pub(super) fn add_git_facts(&self, report: &mut Report) {
-        let Some(trees) = &self.trees else { return };
+    pub(super) fn add_git_field(&self, report: &mut Report) {
+        let Some(run_worktrees) = &self.run_worktrees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
-        let facts = match (named, self.brief.branches_below) {
-            (Some(worktree), _) => trees.branch_changes(worktree).map(|changes| changes.to_json()),
+        let facts = match (named, self.brief.list_branches_below) {
+            (Some(worktree), _) => run_worktrees.worktree_changes(worktree).map(|changes| changes.to_json()),
             (None, Some(name)) => {
-                trees.branches_below(name).map(|branches| serde_json::json!({ "branches": branches }))
+                run_worktrees.branches_below(name).map(|branches| serde_json::json!({ "branches": branches }))
             }
             (None, None) => return,
         };
@@ -236,17 +238,17 @@ impl AttemptSpec {
     pub(super) fn start(
         &self,
         handle: &mut AttemptHandle,
-        git: Vec<(String, String)>,
+        git_variables: Vec<(String, String)>,
     ) -> Result<(), NotStarted> {
         let profile = self.profile.as_ref().map_err(|missing| NotStarted::NoAdapter(missing.clone()))?;
         self.dir.create()?;
-        if let Some(trees) = &self.trees {
+        if let Some(run_worktrees) = &self.run_worktrees {
             let (worktree, copies) = (self.brief.worktree.as_ref(), &self.brief.copies);
             let paths: Vec<_> = copies.iter().map(|copy| copy.path.as_str()).collect();
-            trees.record_copies(worktree, &self.attempt, &paths)?;
-            copies::write(&self.dir, &trees.path(worktree), copies)?;
+            run_worktrees.record_copies(worktree, &self.attempt, &paths)?;
+            copies::write(&self.dir, &run_worktrees.path(worktree), copies)?;
         }
-        let launch = self.prepare(profile, git)?;
+        let launch = self.prepare(profile, git_variables)?;
         Ok(handle.start(&self.shim, &launch)?)
     }
 
@@ -289,7 +291,7 @@ impl AttemptSpec {
             timeout: self.timeout(),
             silence: profile.silence,
             grace: profile.grace,
-            descriptors: self.descriptors,
+            agent_open_files_limit: self.agent_open_files_limit,
         })
     }
 
@@ -315,7 +317,7 @@ impl AttemptSpec {
         }
     }
 
-    fn assignment(&self, report: String) -> Assignment {
+    fn assignment(&self, report_path: String) -> Assignment {
         let repo = &self.options.location.repo_dir;
         let tree = self.work_tree();
         // Files of the run's directory are in the repository, all others in the tree.
@@ -333,10 +335,10 @@ impl AttemptSpec {
             agent: self.expected.agent.clone(),
             workflow: self.brief.workflow.clone(),
             model: self.brief.model.clone(),
-            step_attempt: self.brief.counted_attempt,
-            prompt: text(&self.dir.prompt()),
-            report,
-            checks: text(&self.dir.checks()),
+            counted_attempt: self.brief.counted_attempt,
+            prompt_path: text(&self.dir.prompt()),
+            report_path,
+            checks_path: text(&self.dir.checks()),
             repo: tree.clone(),
             artifacts_dir: self.artifacts_dir.clone(),
             answers: self.brief.answers.iter().map(|answer| self.dependency_answer(answer)).collect(),
@@ -390,7 +392,7 @@ pub(super) enum NotStarted {
     #[error("no command is configured for its agent")]
     NoAdapter(NoAdapter),
     #[error("cannot prepare its worktree")]
-    Tree(#[from] TreeError),
+    Tree(#[from] WorktreeError),
     #[error(transparent)]
     Copies(#[from] CopyError),
     #[error("cannot prepare the attempt")]
@@ -402,12 +404,12 @@ pub(super) enum NotStarted {
 impl NotStarted {
     /// Returns whether the machine lacks memory, processes or files. That is not the agent's fault and costs no
     /// attempt.
-    pub(super) fn is_shortage(&self) -> bool {
+    pub(super) fn is_resource_shortage(&self) -> bool {
         match self {
             Self::NoAdapter(_) | Self::Tree(_) => false,
-            Self::Copies(error) => supervisor::is_shortage(&error.source),
-            Self::Prepare(error) => supervisor::is_shortage(error),
-            Self::Spawn(error) => error.is_shortage(),
+            Self::Copies(error) => supervisor::is_resource_shortage(&error.source),
+            Self::Prepare(error) => supervisor::is_resource_shortage(error),
+            Self::Spawn(error) => error.is_resource_shortage(),
         }
     }
 }
@@ -418,7 +420,7 @@ pub(super) enum NotCommitted {
     #[error(transparent)]
     Copies(#[from] CopyError),
     #[error(transparent)]
-    Tree(#[from] TreeError),
+    Tree(#[from] WorktreeError),
 }
 
 fn text(path: &Path) -> String {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use protocol::AttemptId;
-use supervisor::checks::Stop;
+use supervisor::checks::StopFlag;
 use supervisor::report::{Collected, collect};
 use supervisor::{
     AttachError, AttemptEnd, AttemptHandle, ClaimError, HandleEvent, Shutdown, StopError, VoidOutcome, void,
@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::effect::EffectEnd;
-use super::spec::{AttemptSpec, NotStarted, Provenance};
+use super::spec::{AttemptOrigin, AttemptSpec, NotStarted};
 use crate::engine::{NoAdapter, sleep_until};
 use crate::error_chain::with_causes;
 
 /// How the process of an attempt ended. A shim claims an attempt before it starts the agent; once the claim is void, no shim
 /// can start it.
 #[derive(Debug)]
-pub(crate) enum AttemptOutcome {
+pub(crate) enum ProcessOutcome {
     /// With a note for the user on what was done to its worktree, if one is needed.
     Ended(AttemptEnd, Option<String>),
     /// Its shim ended before it claimed the attempt.
@@ -38,7 +38,7 @@ pub(crate) enum AttemptEvent {
     Ended {
         attempt: AttemptId,
         spec: Arc<AttemptSpec>,
-        end: AttemptOutcome,
+        end: ProcessOutcome,
     },
     /// The attempt has written a partial report.
     Partial {
@@ -90,7 +90,7 @@ impl TaskHandle {
     }
 
     /// Returns the handle of an effect. Each stop request goes to `stop`; the effect ends at its next safe point.
-    pub(super) fn of_effect(stop: Stop) -> Self {
+    pub(super) fn of_effect(stop: StopFlag) -> Self {
         let (sender, mut shutdowns) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while shutdowns.recv().await.is_some() {
@@ -118,14 +118,14 @@ pub(crate) fn spawn_task(
         let id = spec.attempt.clone();
         let mut task =
             AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at: None };
-        let report_progress = |progress| {
+        let notify_engine = |progress| {
             // If the engine is gone, the next one finds the report on disk.
             let _ = events.send(match progress {
                 Progress::Lingering => AttemptEvent::Lingering { attempt: id.clone() },
                 Progress::PartialReport => AttemptEvent::Partial { attempt: attempt.clone() },
             });
         };
-        let event = match task.run_to_end(report_progress).await {
+        let event = match task.run_to_end(notify_engine).await {
             Ok(end) => AttemptEvent::Ended { attempt, spec: task.spec, end },
             Err(WatchFailed::NoAdapter(missing)) => AttemptEvent::NoAdapter(missing),
             Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
@@ -153,10 +153,7 @@ struct AttemptTask {
 }
 
 impl AttemptTask {
-    async fn run_to_end(
-        &mut self,
-        report_progress: impl Fn(Progress),
-    ) -> Result<AttemptOutcome, WatchFailed> {
+    async fn run_to_end(&mut self, notify_engine: impl Fn(Progress)) -> Result<ProcessOutcome, WatchFailed> {
         let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
         let mut handle = AttemptHandle::attach(&self.spec.dir_watcher, dir, mark)?;
         let mut launched = false;
@@ -171,13 +168,13 @@ impl AttemptTask {
                     HandleEvent::ReportWritten => {
                         self.set_linger_deadline();
                         if supervisor::partial::has_partial(&self.spec.dir) {
-                            report_progress(Progress::PartialReport);
+                            notify_engine(Progress::PartialReport);
                         }
                     }
                     HandleEvent::NotStarted if launched => {
                         if self.void_claim()? {
                             self.discard_copies().await;
-                            return Ok(AttemptOutcome::Unclaimed);
+                            return Ok(ProcessOutcome::Unclaimed);
                         }
                     }
                     HandleEvent::NotStarted => {
@@ -191,7 +188,7 @@ impl AttemptTask {
                     HandleEvent::Ended(AttemptEnd::Voided) => {
                         // No agent has worked in the worktree, and its setup may have been stopped.
                         self.discard_copies().await;
-                        return Ok(AttemptOutcome::Ended(AttemptEnd::Voided, None));
+                        return Ok(ProcessOutcome::Ended(AttemptEnd::Voided, None));
                     }
                     HandleEvent::Ended(end) => return Ok(self.commit_tree(end).await),
                 },
@@ -201,7 +198,7 @@ impl AttemptTask {
                 }
                 () = sleep_until(self.linger_deadline) => {
                     self.linger_deadline = None;
-                    report_progress(Progress::Lingering);
+                    notify_engine(Progress::Lingering);
                     handle.request_stop(Shutdown::Graceful)?;
                 }
             }
@@ -213,29 +210,30 @@ impl AttemptTask {
     }
 
     /// Starts the attempt. Returns its end if it cannot be started.
-    async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<AttemptOutcome>, WatchFailed> {
+    async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<ProcessOutcome>, WatchFailed> {
         if self.kill_unclaimed().await? {
-            return Ok(Some(AttemptOutcome::Ended(AttemptEnd::Vanished, None)));
+            return Ok(Some(ProcessOutcome::Ended(AttemptEnd::Vanished, None)));
         }
         let started = match self.prepare_tree(handle).await? {
             // A request to stop has voided its claim.
             None => return Ok(None),
-            Some(prepared) => prepared.and_then(|git| self.spec.start(handle, git)),
+            Some(prepared) => prepared.and_then(|git_variables| self.spec.start(handle, git_variables)),
         };
         match started {
             Ok(()) => Ok(None),
             Err(NotStarted::NoAdapter(missing)) => Err(WatchFailed::NoAdapter(missing)),
-            Err(error) if error.is_shortage() => Err(WatchFailed::Shortage(error.into())),
+            Err(error) if error.is_resource_shortage() => Err(WatchFailed::Shortage(error.into())),
             Err(error) if self.void_claim()? => {
                 self.discard_copies().await;
-                Ok(Some(AttemptOutcome::NotStarted(with_causes(&error))))
+                Ok(Some(ProcessOutcome::NotStarted(with_causes(&error))))
             }
             // An earlier shim was slow and has the claim after all.
             Err(_) => Ok(None),
         }
     }
 
-    /// Prepares the worktree. A request to stop ends the setup command and voids the claim; then this returns `None`.
+    /// Prepares the worktree and returns the variables that git needs there. A request to stop ends the setup command
+    /// and voids the claim; then this returns `None`.
     async fn prepare_tree(
         &mut self,
         handle: &AttemptHandle,
@@ -245,7 +243,7 @@ impl AttemptTask {
             handle.request_stop(shutdown)?;
             return Ok(None);
         }
-        let stop = match Stop::new() {
+        let stop = match StopFlag::new() {
             Ok(stop) => stop,
             Err(error) => return Ok(Some(Err(error.into()))),
         };
@@ -269,10 +267,10 @@ impl AttemptTask {
     }
 
     /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
-    async fn commit_tree(&self, end: AttemptEnd) -> AttemptOutcome {
+    async fn commit_tree(&self, end: AttemptEnd) -> ProcessOutcome {
         match self.run_blocking(AttemptSpec::commit_tree).await {
-            Ok(note) => AttemptOutcome::Ended(end, note),
-            Err(error) => AttemptOutcome::NotCommitted(with_causes(&error)),
+            Ok(note) => ProcessOutcome::Ended(end, note),
+            Err(error) => ProcessOutcome::NotCommitted(with_causes(&error)),
         }
     }
 
@@ -298,9 +296,9 @@ impl AttemptTask {
     /// Kills the processes of an attempt whose directory was deleted while it ran: they have no claim. Returns whether there
     /// were any.
     async fn kill_unclaimed(&self) -> Result<bool, WatchFailed> {
-        match self.spec.provenance {
-            Provenance::New => Ok(false),
-            Provenance::Found => {
+        match self.spec.origin {
+            AttemptOrigin::New => Ok(false),
+            AttemptOrigin::Found => {
                 let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
                 let kill = move || supervisor::kill_marked_unclaimed(&dir, &mark);
                 let killed = tokio::task::spawn_blocking(kill).await;

@@ -88,7 +88,7 @@ impl Engine<'_> {
                     &format!("its directory cannot be watched: {reason}"),
                 );
             }
-            if !is_initial && let AnswerFile::Single(path) = &file {
+            if !is_initial && let AnswerFile::OneQuestion(path) = &file {
                 self.move_early_files(&question, Path::new(path));
             }
             self.read_answer_file(&question).await?;
@@ -108,7 +108,7 @@ impl Engine<'_> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => format!("it was written before the question was asked: {error}"),
             };
-            self.notice_no_answer(question, &AnswerFile::Single(early.display().to_string()), &reason);
+            self.notice_no_answer(question, &AnswerFile::OneQuestion(early.display().to_string()), &reason);
         }
     }
 
@@ -116,7 +116,7 @@ impl Engine<'_> {
     pub(super) fn make_answer_dirs(&self) {
         let machine = self.journal.machine();
         for (step, _) in self.journal.state.run.waiting_steps() {
-            if let Some(AnswerFile::Single(path)) = machine.answer_file(step)
+            if let Some(AnswerFile::OneQuestion(path)) = machine.answer_file(step)
                 && let Some(directory) = Path::new(&path).parent()
             {
                 let _ = fs::create_dir_all(directory);
@@ -160,8 +160,8 @@ impl Engine<'_> {
         };
         let path = Path::new(file.path());
         match file {
-            AnswerFile::Shared(_) => read(path),
-            AnswerFile::Single(_) => {
+            AnswerFile::ManyQuestions(_) => read(path),
+            AnswerFile::OneQuestion(_) => {
                 let taken = taken_path(path, *turn);
                 if let Some(answer) = read(&taken)? {
                     return Ok(Some(answer));
@@ -177,8 +177,8 @@ impl Engine<'_> {
     /// a shared file of conditions: the engine finds that they hold.
     fn author_of(&self, file: &AnswerFile) -> Option<Author> {
         let path = match file {
-            AnswerFile::Single(path) => Path::new(path),
-            AnswerFile::Shared(_) => return None,
+            AnswerFile::OneQuestion(path) => Path::new(path),
+            AnswerFile::ManyQuestions(_) => return None,
         };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         Some(Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() })
@@ -195,8 +195,8 @@ fn watch(watcher: &supervisor::DirWatcher, file: &AnswerFile) -> io::Result<DirW
     let path = Path::new(file.path());
     let directory = path.parent().unwrap_or(Path::new("/"));
     match file {
-        AnswerFile::Single(_) => fs::create_dir_all(directory)?,
-        AnswerFile::Shared(_) => {}
+        AnswerFile::OneQuestion(_) => fs::create_dir_all(directory)?,
+        AnswerFile::ManyQuestions(_) => {}
     }
     watcher.watch(directory, &[path.to_owned()])
 }

@@ -6,14 +6,14 @@ use protocol::entry::FailureKind;
 use protocol::report::{Report, ReportIdentity};
 use protocol::run::{Action, Ending, Fact, TurnStatus};
 use protocol::{AttemptId, StepKind};
-use supervisor::checks::Stop;
+use supervisor::checks::StopFlag;
 use supervisor::{AttemptDir, Mark, ShimStatus, Shutdown};
 
 use super::Notice;
 use super::{Engine, EngineError};
 use crate::attempt::{
-    AttemptEvent, AttemptResult, AttemptSpec, Classifier, EffectEnd, EffectOrder, Provenance, TaskHandle,
-    refuse_effect, spawn_effect, spawn_task,
+    AttemptEvent, AttemptOrigin, AttemptResult, AttemptSpec, Classifier, EffectEnd, PendingEffect,
+    TaskHandle, fail_effect, spawn_effect, spawn_task,
 };
 use crate::run::Journal;
 
@@ -22,20 +22,20 @@ impl Engine<'_> {
     pub(super) fn adopt_attempts(&mut self) {
         let state = &self.journal.state;
         let live_attempts = state.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
-        let is_local = |attempt: &AttemptId| !self.hosts.is_remote(state, attempt);
+        let is_local = |attempt: &AttemptId| !self.this_host.is_remote(state, attempt);
         let live_attempts: Vec<_> = live_attempts.filter(|(attempt, _)| is_local(attempt)).collect();
         let attempts_dir = self.engine_config.attempts_dir();
-        let (adopted, open): (Vec<_>, Vec<_>) = live_attempts
+        let (adopted, without_shim): (Vec<_>, Vec<_>) = live_attempts
             .iter()
             .map(|(attempt, _)| attempt.clone())
             .partition(|id| has_live_shim(&AttemptDir::new(&attempts_dir, &self.journal.run, id)));
-        self.observer.notice(Notice::Started { adopted: &adopted, open: &open });
+        self.observer.notice(Notice::Started { adopted: &adopted, without_shim: &without_shim });
         let remote = self.remote_attempts();
         if !remote.is_empty() {
             self.observer.notice(Notice::Remote { attempts: &remote });
         }
         for (attempt, status) in live_attempts {
-            self.attach(&attempt, Provenance::Found);
+            self.attach(&attempt, AttemptOrigin::Found);
             match status {
                 TurnStatus::Stopping => self.stop_attempt(&attempt, Shutdown::Graceful),
                 TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting => {}
@@ -50,20 +50,20 @@ impl Engine<'_> {
         for item in items {
             let action: Action =
                 serde_json::from_str(&item.body).expect("BUG: an action of ours cannot be read");
-            let (Action::Start { attempt } | Action::End { attempt }) = &action;
-            if self.hosts.is_remote(&self.journal.state, attempt) {
+            let (Action::Start { attempt } | Action::Stop { attempt }) = &action;
+            if self.this_host.is_remote(&self.journal.state, attempt) {
                 continue;
             }
             match &action {
-                Action::Start { attempt } => self.attach(attempt, Provenance::New),
-                Action::End { attempt } => self.stop_attempt(attempt, Shutdown::Graceful),
+                Action::Start { attempt } => self.attach(attempt, AttemptOrigin::New),
+                Action::Stop { attempt } => self.stop_attempt(attempt, Shutdown::Graceful),
             }
             self.performed.insert(item.id);
         }
     }
 
     /// Starts or adopts an attempt. Does nothing if it is attached already or has ended.
-    fn attach(&mut self, attempt: &AttemptId, provenance: Provenance) {
+    fn attach(&mut self, attempt: &AttemptId, origin: AttemptOrigin) {
         let active = self.journal.state.run.active_turns.get(&attempt.step);
         let alive = active.is_some_and(|active| {
             active.status.has_live_attempt()
@@ -74,14 +74,14 @@ impl Engine<'_> {
         }
         let kind = self.journal.machine().step_kind(&attempt.step);
         let task = match kind {
-            StepKind::Agent | StepKind::Command => self.attach_process(attempt, kind, provenance),
+            StepKind::Agent | StepKind::Command => self.attach_process(attempt, kind, origin),
             StepKind::Effect => self.perform_effect(attempt),
             StepKind::Person => panic!("BUG: attempt `{attempt}` of a step that waits for a person"),
         };
         self.attached.insert(attempt.clone(), task);
     }
 
-    fn attach_process(&mut self, attempt: &AttemptId, kind: StepKind, provenance: Provenance) -> TaskHandle {
+    fn attach_process(&mut self, attempt: &AttemptId, kind: StepKind, origin: AttemptOrigin) -> TaskHandle {
         let Journal { spec, state, .. } = &self.journal;
         let counted_attempt =
             state.run.active_turns.get(&attempt.step).map_or(0, |active| active.failures) + 1;
@@ -94,34 +94,37 @@ impl Engine<'_> {
             self.journal.kind().info().name,
             (attempt.clone(), kind),
             brief,
-            provenance,
+            origin,
         );
-        self.observer.notice(Notice::Output { attempt, stdout: spec.dir.stdout() });
+        self.observer.notice(Notice::StartingOrAdopting { attempt, stdout: spec.dir.stdout() });
         spawn_task(spec, attempt.clone(), self.event_sender.clone())
     }
 
-    /// Performs an effect. One that an earlier engine has performed is found by its key.
+    /// Performs an effect. One that an earlier engine has performed is found by its idempotency key.
     fn perform_effect(&self, attempt: &AttemptId) -> TaskHandle {
         let Journal { run, spec, .. } = &self.journal;
         let effect = self.journal.machine().effect(&attempt.step);
-        let stop = match Stop::new() {
+        let stop = match StopFlag::new() {
             Ok(stop) => stop,
-            Err(error) => return refuse_effect(attempt.clone(), &error, &self.event_sender),
+            Err(error) => return fail_effect(attempt.clone(), &error, &self.event_sender),
         };
-        let store_root = &self.engine_config.store_root;
-        let order = EffectOrder {
+        let local_dir = &self.engine_config.local_dir;
+        let pending_effect = PendingEffect {
             run: run.clone(),
             attempt: attempt.clone(),
             arguments: effect.as_ref().map(|effect| effect.arguments.clone()).unwrap_or_default(),
             repo_dir: PathBuf::from(&spec.options.location.repo_dir),
-            trees: spec.options.trees().map(|trees| trees.stopped_by(stop.clone())),
+            run_worktrees: spec
+                .options
+                .run_worktrees()
+                .map(|run_worktrees| run_worktrees.stopped_by(stop.clone())),
             rehearsal: spec.options.is_rehearsal(),
             checks: spec.options.checks.clone(),
             dir: AttemptDir::new(&self.engine_config.attempts_dir(), run, attempt),
-            mark: Mark { store: store_root.clone(), run: run.clone(), attempt: attempt.clone() },
+            mark: Mark { store: local_dir.clone(), run: run.clone(), attempt: attempt.clone() },
             stop,
         };
-        spawn_effect(&self.engine_config.effects, effect, order, self.event_sender.clone())
+        spawn_effect(&self.engine_config.effects, effect, pending_effect, self.event_sender.clone())
     }
 
     fn stop_attempt(&self, attempt: &AttemptId, shutdown: Shutdown) {
@@ -136,7 +139,7 @@ impl Engine<'_> {
             AttemptEvent::Lingering { attempt } => {
                 self.observer.notice(Notice::Lingering {
                     attempt: &attempt,
-                    grace: self.engine_config.linger_timeout,
+                    linger_timeout: self.engine_config.linger_timeout,
                 });
                 Ok(())
             }
@@ -198,5 +201,5 @@ impl Engine<'_> {
 /// Returns whether the attempt's shim seems to be alive. For display only.
 fn has_live_shim(dir: &AttemptDir) -> bool {
     !dir.exit().exists()
-        && matches!(supervisor::shim_status(dir), Ok(ShimStatus::Alive { .. } | ShimStatus::Remote))
+        && matches!(supervisor::shim_status(dir), Ok(ShimStatus::Alive { .. } | ShimStatus::InOtherContainer))
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use protocol::entry::Author;
-use protocol::{Kinds, RunId};
+use protocol::{Protocols, RunId};
 use serde::{Deserialize, Serialize};
 use supervisor::ShimProgram;
 use supervisor::adapter::{Adapter, EnvPolicy, ReportRule};
@@ -44,7 +44,8 @@ pub const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     pub overrides: Overrides,
-    /// The configured adapters by name. Without a role, an agent uses the adapter of its own name.
+    /// The profile of each configured adapter, by the adapter's name, before a role adds its settings. Without a role, an agent
+    /// gets that of the adapter with its own name.
     pub profiles: BTreeMap<String, AgentProfile>,
     /// The roles of the configuration.
     pub roles: BTreeMap<RoleName, Role>,
@@ -56,15 +57,15 @@ pub struct EngineConfig {
     pub linger_timeout: Duration,
     pub shim: ShimProgram,
     /// The local directory of the store. Attempts and quarantine are in it, whatever the backend.
-    pub store_root: PathBuf,
+    pub local_dir: PathBuf,
     pub clock: Clock,
     /// The protocols that the engine knows.
-    pub kinds: Kinds,
+    pub protocols: Protocols,
     /// The effects that the engine can perform.
     pub effects: Effects,
     pub boot_id: String,
     /// The engine's limit of open files before it was raised; agents get this one.
-    pub descriptors: Option<u64>,
+    pub agent_open_files_limit: Option<u64>,
     /// The engine as an author of entries.
     pub author: Author,
 }
@@ -103,7 +104,7 @@ impl EngineConfig {
         options.profile = self.overrides.profile.clone().or(options.profile);
         for (name, role) in &self.overrides.roles {
             let own = options.roles.entry(name.clone()).or_default();
-            own.replace_with(role);
+            own.override_with(role);
         }
         options
     }
@@ -115,10 +116,10 @@ impl EngineConfig {
 
     /// Returns the directory for files that this program did not write.
     pub(crate) fn quarantine(&self, run: &RunId) -> PathBuf {
-        self.store_root.join("quarantine").join(run.as_str())
+        self.local_dir.join("quarantine").join(run.as_str())
     }
 
     pub(crate) fn attempts_dir(&self) -> PathBuf {
-        self.store_root.join("attempts")
+        self.local_dir.join("attempts")
     }
 }

@@ -77,7 +77,7 @@ impl Engine<'_> {
 
     /// Starts queued steps in free slots.
     fn start_queued(&mut self) -> Decision {
-        let slots = self.hosts.slots(&self.journal.state, self.engine_config.slots);
+        let slots = self.this_host.slots(&self.journal.state, self.engine_config.slots);
         start_queued(&mut self.journal.state.run, slots)
     }
 
@@ -148,7 +148,8 @@ impl Engine<'_> {
         self.fill_slots().await
     }
 
-    /// Starts queued steps in free slots, in an entry of its own.
+    /// Starts queued steps in free slots, in an entry of its own. Its input is `Deferred`, too: no fact and no request
+    /// caused it.
     async fn fill_slots(&mut self) -> Result<(), EngineError> {
         let fill = |engine: &mut Self| {
             let decision = engine.start_queued();
@@ -198,7 +199,7 @@ impl Engine<'_> {
         let context = CommitContext {
             epoch: Some(self.lock.epoch()),
             acknowledged: self.performed.iter().cloned().collect(),
-            views: self.views.take_marks(),
+            views: self.views.take_view_marks(),
             backoff: self.engine_config.backoff,
         };
         let marks = context.views.clone();
@@ -206,7 +207,7 @@ impl Engine<'_> {
         let entry = match self.journal.commit(by, input, decision, context).await {
             Ok(entry) => entry,
             Err(error) => {
-                self.views.put_back_marks(marks);
+                self.views.put_back_view_marks(marks);
                 return Err(error);
             }
         };
@@ -215,7 +216,7 @@ impl Engine<'_> {
         let revision = self.journal.position.revision;
         tracing::debug!(%revision, changes = ?entry.changes, "committed");
         self.observer.notice(Notice::Committed { machine: self.journal.machine(), revision, entry: &entry });
-        self.write_report(&entry.input);
+        self.write_report_view(&entry.input);
         if entry.changes.iter().any(|change| matches!(change, Change::Status { .. })) {
             self.show_status_now();
         }

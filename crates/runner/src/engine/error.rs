@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use protocol::entry::Author;
-use protocol::run::{Refusal, Request, StopCause};
+use protocol::run::{Refusal, Request, RunStopCause};
 use protocol::{AttemptId, Outcome, RunId};
 use store::{CommitError, EngineLockError, ReadError, WriteError};
 
@@ -17,13 +17,13 @@ use crate::run::LoadError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineExit {
     Finished(Outcome),
-    Stopped(StopCause),
+    Stopped(RunStopCause),
     /// Only the answer of a person can move the run, and the command was told not to wait for it.
     Waiting,
     /// All live attempts are on other hosts, and nothing is left to do on this one.
     Remote,
     /// The user interrupted it three times. Attempts may be alive, and `resume` adopts them.
-    Abandoned,
+    AttemptsLeftAlive,
 }
 
 /// The request of the command that starts the engine.
@@ -57,9 +57,9 @@ pub enum EngineError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Commit(#[from] CommitError),
-    /// The marks of the view files cannot be stored.
+    /// The view marks, which are digests of the files last written, cannot be stored.
     #[error(transparent)]
-    Marks(#[from] WriteError),
+    ViewMarks(#[from] WriteError),
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
     /// The host that was abandoned has no attempt of the run.
@@ -80,7 +80,7 @@ pub enum EngineError {
     View { path: PathBuf, source: std::io::Error },
 }
 
-/// Lists steps without a profile, each agent and each adapter once.
+/// Lists steps without an adapter, each agent and each missing adapter once.
 fn list_missing(missing: &[NoAdapter]) -> String {
     let (mut agents, mut adapters) = (BTreeMap::new(), BTreeMap::new());
     for NoAdapter { step, agent, adapter } in missing {

@@ -34,7 +34,7 @@ pub use self::config::{AbandonedHost, AgentProfile, EngineConfig, GRACE, Overrid
 pub use self::error::{EngineError, EngineExit, EngineRequest};
 pub use self::observer::{Notice, Observer};
 use self::partial_reports::PartialReports;
-use self::remote::Hosts;
+use self::remote::ThisHost;
 pub use self::roles::{Assigned, DEFAULT_ROLE, NoAdapter, Role, RoleName, RoleQuery};
 pub(crate) use self::timers::sleep_until;
 use self::timers::{Deadlines, backoff_elapsed};
@@ -48,7 +48,7 @@ pub struct Engine<'o> {
     journal: Journal,
     lock: EngineLock,
     engine_config: EngineConfig,
-    hosts: Hosts,
+    this_host: ThisHost,
     dir_watcher: DirWatcher,
     observer: &'o mut dyn Observer,
     /// Attempts that have a task in this process.
@@ -107,16 +107,16 @@ impl<'o> Engine<'o> {
         observer: &'o mut dyn Observer,
     ) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
-        let hosts = Hosts::of(journal.store.as_ref(), engine_config.host());
+        let this_host = ThisHost::of(journal.store.as_ref(), engine_config.host());
         let repository = Path::new(&journal.spec.options.location.repo_dir);
         Self {
             views: RunViews::new(
                 &journal.views,
                 engine_config.quarantine(&journal.run),
-                hosts.local(),
+                this_host.local(),
                 repository,
             ),
-            hosts,
+            this_host,
             journal,
             lock,
             dir_watcher,
@@ -185,13 +185,13 @@ impl<'o> Engine<'o> {
     }
 
     /// Performs deferred transitions, writes the views, starts nothing, and releases the lock.
-    pub async fn settle(mut self) -> Result<(), EngineError> {
-        let result = self.settle_now().await;
+    pub async fn make_deferred_transitions_only(mut self) -> Result<(), EngineError> {
+        let result = self.make_transitions_and_write_views().await;
         self.release().await;
         result
     }
 
-    async fn settle_now(&mut self) -> Result<(), EngineError> {
+    async fn make_transitions_and_write_views(&mut self) -> Result<(), EngineError> {
         self.recover_views().await?;
         self.engine_config.slots = 0;
         self.make_deferred_transitions().await?;
@@ -241,7 +241,7 @@ impl<'o> Engine<'o> {
         // Watch before the first decision, so that a commit in between is seen.
         let watch = self.journal.store.watch(&self.journal.run, self.journal.position.revision).await?;
         let mut commits = follow(watch);
-        self.guard_view();
+        self.watch_first_view();
         self.adopt_attempts();
         self.interrupt_abandoned_host().await?;
         self.request(request).await?;
@@ -278,7 +278,7 @@ impl<'o> Engine<'o> {
                 Some(()) = interrupts.recv() => {
                     if self.interrupt().await? {
                         self.write_all_views().await?;
-                        return Ok(EngineExit::Abandoned);
+                        return Ok(EngineExit::AttemptsLeftAlive);
                     }
                 }
             }
@@ -337,7 +337,7 @@ async fn prepare(
 }
 
 /// Loads the run. A corrupted document is restored first if that loses nothing, or if the command allows a loss. An
-/// external write is absorbed or rejected.
+/// external write is accepted as an edit or rejected.
 async fn load(
     store: &Arc<dyn Store>,
     engine_config: &EngineConfig,
@@ -345,11 +345,11 @@ async fn load(
     epoch: Epoch,
     observer: &mut dyn Observer,
 ) -> Result<Journal, EngineError> {
-    let (clock, kinds) = (&engine_config.clock, engine_config.kinds);
-    let loaded = match Journal::load(store, clock, kinds, run).await {
+    let (clock, protocols) = (&engine_config.clock, engine_config.protocols);
+    let loaded = match Journal::load(store, clock, protocols, run).await {
         Err(LoadError::Corrupted { revision, what, .. }) => {
             let name = store.protocol(run).await?.unwrap_or_default();
-            let kind = find_kind(kinds, run, &name)?;
+            let kind = find_kind(protocols, run, &name)?;
             let corruption = Corruption::diagnose(store.as_ref(), kind, run, revision, what).await?;
             let (by, quarantine) = (engine_config.author.clone(), engine_config.quarantine(run));
             let restored = corruption.restore(
@@ -361,14 +361,14 @@ async fn load(
                 engine_config.overrides.recover,
             );
             observer.notice(Notice::Restored(&restored.await?));
-            Journal::load(store, clock, kinds, run).await?
+            Journal::load(store, clock, protocols, run).await?
         }
         loaded => loaded?,
     };
     let mut journal = loaded.ok_or_else(|| EngineError::NoSuchRun(run.clone()))?;
-    Box::pin(journal.resolve_external_write()).await?;
-    if let Some(resolved_write) = journal.resolved_write.take() {
-        observer.notice(Notice::ExternalWrite(&resolved_write));
+    Box::pin(journal.judge_external_write()).await?;
+    if let Some(judged_external_write) = journal.judged_external_write.take() {
+        observer.notice(Notice::ExternalWrite(&judged_external_write));
     }
     Ok(journal)
 }

@@ -66,7 +66,7 @@ impl Engine<'_> {
     async fn commit_partial_report(&mut self, attempt: &AttemptId) -> Result<(), EngineError> {
         let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, attempt);
         let Some(content) = take_partial(&dir) else { return Ok(()) };
-        let Some(patch) = self.journal.machine().partial_patch(&attempt.step, content) else {
+        let Some(patch) = self.journal.machine().partial_output_patch(&attempt.step, content) else {
             discard_taken(&dir);
             return Ok(());
         };

@@ -10,12 +10,12 @@ use super::{AbandonedHost, Engine, EngineError};
 
 /// Tells the attempts of this host from those of others.
 #[derive(Debug)]
-pub(super) struct Hosts {
+pub(super) struct ThisHost {
     /// `None` if the store cannot be used from other hosts: then all attempts are local.
     local: Option<String>,
 }
 
-impl Hosts {
+impl ThisHost {
     pub(super) fn of(store: &dyn Store, local: &str) -> Self {
         Self { local: store.is_shared().then(|| local.to_owned()) }
     }
@@ -47,7 +47,7 @@ impl Hosts {
 impl Engine<'_> {
     /// Returns the attempts that may be alive on other hosts, with their hosts.
     pub(super) fn remote_attempts(&self) -> Vec<(AttemptId, String)> {
-        let remote = self.hosts.remote_attempts(&self.journal.state);
+        let remote = self.this_host.remote_attempts(&self.journal.state);
         remote.map(|(attempt, host)| (attempt.clone(), host.to_owned())).collect()
     }
 
@@ -65,7 +65,7 @@ impl Engine<'_> {
     /// Records the attempts of the host abandoned by the user as interrupted, each in an entry in the user's name.
     pub(super) async fn interrupt_abandoned_host(&mut self) -> Result<(), EngineError> {
         let Some(abandoned) = self.engine_config.overrides.abandoned.clone() else { return Ok(()) };
-        let attempts = self.hosts.remote_attempts(&self.journal.state);
+        let attempts = self.this_host.remote_attempts(&self.journal.state);
         let attempts = attempts.filter(|(_, host)| *host == abandoned.host);
         let attempts: Vec<_> = attempts.map(|(attempt, _)| attempt).collect();
         for attempt in attempts {
@@ -79,7 +79,7 @@ impl Engine<'_> {
 fn evidence(AbandonedHost { host, by, reason }: &AbandonedHost) -> Evidence {
     let who = match by {
         Author::Person { name, .. } => name.clone(),
-        Author::Client { bucket, .. } => format!("another client of `{bucket}`"),
+        Author::BucketClient { bucket, .. } => format!("another client of `{bucket}`"),
         Author::Engine { .. } => "the engine".to_owned(),
     };
     let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

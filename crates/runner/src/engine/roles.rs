@@ -32,8 +32,8 @@ pub struct Role {
 }
 
 impl Role {
-    /// Replaces the fields that the other role sets.
-    pub(super) fn replace_with(&mut self, other: &Self) {
+    /// Overrides the fields that the other role sets.
+    pub fn override_with(&mut self, other: &Self) {
         let Self { adapter, model, timeout, pass_env, args } = other.clone();
         *self = Self {
             adapter: adapter.or(self.adapter.take()),

@@ -10,14 +10,14 @@ use protocol::entry::Input;
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Revision, StepId, View};
-use store::{Digest, WrittenView};
+use store::{Digest, ViewMark};
 use supervisor::DirWatch;
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};
 use crate::engine::Notice;
 use crate::views::{Durability, ViewFiles};
-use crate::views::{marks_for_store, marks_of_host};
+use crate::views::{view_marks_for_store, view_marks_of_host};
 
 /// The view files of a run, and whether those of the document are stale.
 #[derive(Debug)]
@@ -28,12 +28,12 @@ pub(super) struct RunViews {
     host: Option<String>,
     /// The repository is not on this host: no views are written.
     repo_missing: bool,
-    guard: Option<Guard>,
+    watched_view: Option<WatchedView>,
 }
 
-/// Watches a view that agents read.
+/// A view that agents read. It is replaced when another program changes it.
 #[derive(Debug)]
-struct Guard {
+struct WatchedView {
     view: PathBuf,
     watch: DirWatch,
     /// When the view was last replaced without regard to the rate limit.
@@ -42,27 +42,27 @@ struct Guard {
 
 /// The shortest time between two such replacements, so that another program that keeps writing the same file does not
 /// keep the engine busy.
-const GUARD_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_REPLACEMENT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RunViews {
     pub(super) fn new(
-        marks: &[WrittenView],
+        marks: &[ViewMark],
         quarantine: PathBuf,
         host: Option<&str>,
         repository: &Path,
     ) -> Self {
         Self {
-            files: ViewFiles::new(&marks_of_host(marks, host), quarantine),
+            files: ViewFiles::new(&view_marks_of_host(marks, host), quarantine),
             stale: true,
             host: host.map(str::to_owned),
             repo_missing: host.is_some() && !repository.is_dir(),
-            guard: None,
+            watched_view: None,
         }
     }
 
-    /// Waits until another program has changed the guarded view. Cancel-safe.
+    /// Waits until another program has changed the watched view. Cancel-safe.
     pub(super) async fn changed(&self) {
-        if let Some(Guard { view, watch, .. }) = &self.guard {
+        if let Some(WatchedView { view, watch, .. }) = &self.watched_view {
             while watch.written().await.is_ok() {
                 if !self.files.is_unchanged(view) {
                     return;
@@ -87,13 +87,13 @@ impl RunViews {
         self.repo_missing
     }
 
-    pub(super) fn take_marks(&mut self) -> Vec<WrittenView> {
-        marks_for_store(self.files.take_marks(), self.host.as_deref())
+    pub(super) fn take_view_marks(&mut self) -> Vec<ViewMark> {
+        view_marks_for_store(self.files.take_view_marks(), self.host.as_deref())
     }
 
     /// Puts back the marks of a commit that failed.
-    pub(super) fn put_back_marks(&mut self, marks: Vec<WrittenView>) {
-        self.files.put_back_marks(marks_of_host(&marks, self.host.as_deref()));
+    pub(super) fn put_back_view_marks(&mut self, marks: Vec<ViewMark>) {
+        self.files.put_back_view_marks(view_marks_of_host(&marks, self.host.as_deref()));
     }
 }
 
@@ -101,14 +101,14 @@ impl Engine<'_> {
     /// Writes the views of commits whose engine exited before it could. Files of earlier engines are recognised
     /// before the document changes.
     ///
-    /// A view's mark is stored with the engine's next commit. Other clients may commit in between, so an unmarked
-    /// view shows any revision since the last mark.
+    /// A view's mark, the digest of what was written, is stored with the engine's next commit. Other clients may commit
+    /// in between, so an unmarked view shows any revision since the last mark.
     pub(super) async fn recover_views(&mut self) -> Result<(), EngineError> {
         if self.views.repo_missing {
             return Ok(());
         }
         let views = self.journal.document().views();
-        let marks = marks_of_host(&self.journal.views, self.views.host.as_deref());
+        let marks = view_marks_of_host(&self.journal.views, self.views.host.as_deref());
         let marked = |view: &View| marks.iter().find(|mark| mark.path == view.path).map(|mark| mark.revision);
         // A view without a mark may show any revision.
         let oldest = views.iter().map(|view| marked(view).unwrap_or(Revision(0))).min();
@@ -125,7 +125,7 @@ impl Engine<'_> {
         // Only the latest report of each step: comparing with an earlier one would quarantine the file of the later
         // one.
         for input in latest.values() {
-            self.write_report(input);
+            self.write_report_view(input);
         }
         self.write_document_views();
         Ok(())
@@ -154,15 +154,15 @@ impl Engine<'_> {
     }
 
     /// Watches the first view, if agents of the protocol read it.
-    pub(super) fn guard_view(&mut self) {
-        let guards = self.journal.kind().info().guards_view && !self.views.repo_missing;
-        let Some(view) = self.journal.document().views().into_iter().next().filter(|_| guards) else {
+    pub(super) fn watch_first_view(&mut self) {
+        let should_watch = self.journal.kind().info().reverts_view_edits && !self.views.repo_missing;
+        let Some(view) = self.journal.document().views().into_iter().next().filter(|_| should_watch) else {
             return;
         };
         let view = PathBuf::from(view.path);
         let Some(directory) = view.parent() else { return };
         match self.dir_watcher.watch(directory, std::slice::from_ref(&view)) {
-            Ok(watch) => self.views.guard = Some(Guard { view, watch, replaced_at: None }),
+            Ok(watch) => self.views.watched_view = Some(WatchedView { view, watch, replaced_at: None }),
             // The next write of the views notices a change, too.
             Err(error) => tracing::warn!(%error, view = %view.display(), "cannot watch the view"),
         }
@@ -171,9 +171,9 @@ impl Engine<'_> {
     /// Replaces a view that another program has changed.
     pub(super) fn replace_changed_view(&mut self) {
         self.views.mark_stale();
-        let Some(guard) = &mut self.views.guard else { return };
-        if guard.replaced_at.is_none_or(|at| at.elapsed() >= GUARD_INTERVAL) {
-            guard.replaced_at = Some(Instant::now());
+        let Some(watched_view) = &mut self.views.watched_view else { return };
+        if watched_view.replaced_at.is_none_or(|at| at.elapsed() >= MIN_REPLACEMENT_INTERVAL) {
+            watched_view.replaced_at = Some(Instant::now());
             self.write_document_views();
         }
     }
@@ -208,6 +208,7 @@ impl Engine<'_> {
             self.views.files.charge(start.elapsed());
             // The views stay stale and are retried. If they still cannot be written at exit, the command fails.
             if let Err(error) = written {
+                // Only the first failure since the last success is shown.
                 if self.views.files.back_off() {
                     let view = PathBuf::from(&view.path);
                     self.observer.notice(Notice::ViewFailed { view, error: &error });
@@ -218,9 +219,9 @@ impl Engine<'_> {
         self.views.stale = false;
     }
 
-    /// Writes the report in `input`, if there is one, to its file in the specified layout. If that fails, the file is
-    /// written at exit.
-    pub(super) fn write_report(&mut self, input: &Input) {
+    /// Writes the view of the report in `input`, if there is a report and the format has such a view. If that fails,
+    /// the view is written at exit.
+    pub(super) fn write_report_view(&mut self, input: &Input) {
         if self.views.repo_missing {
             return;
         }
@@ -228,7 +229,7 @@ impl Engine<'_> {
         if !self.journal.machine().shows_report(step, report) {
             return;
         }
-        let Some(path) = self.journal.machine().report_path(step) else { return };
+        let Some(path) = self.journal.machine().report_view_path(step) else { return };
         let start = Instant::now();
         let view = report_view(path, report);
         let written = self.write_view(&view, Durability::Buffered);
@@ -247,21 +248,21 @@ impl Engine<'_> {
             let path = PathBuf::from(&view.path);
             move |source| EngineError::View { path, source }
         };
-        for view in self.missing_reports().await? {
+        for view in self.missing_report_views().await? {
             self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
         }
         for view in self.journal.document().views() {
             self.write_view(&view, Durability::Synced).map_err(failed(&view))?;
         }
-        let marks = self.views.take_marks();
-        Ok(self.journal.store.mark_views(&self.journal.run, marks).await?)
+        let marks = self.views.take_view_marks();
+        Ok(self.journal.store.record_view_marks(&self.journal.run, marks).await?)
     }
 
-    /// Returns the report files that are missing. Reads the journal only if there are any.
-    async fn missing_reports(&self) -> Result<Vec<View>, EngineError> {
+    /// Returns the views of reports whose files are missing or changed. Reads the journal only if there are any.
+    async fn missing_report_views(&self) -> Result<Vec<View>, EngineError> {
         let machine = self.journal.machine();
         let reported = machine.reported_steps().into_iter();
-        let paths = reported.filter_map(|step| Some((machine.report_path(&step)?, step)));
+        let paths = reported.filter_map(|step| Some((machine.report_view_path(&step)?, step)));
         let missing: BTreeMap<_, _> = paths
             .filter(|(path, _)| !self.views.files.is_unchanged(path.as_ref()))
             .map(|(path, step)| (step, path))

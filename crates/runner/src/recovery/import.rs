@@ -1,19 +1,21 @@
-//! Makes a run from a document: from a view when the store is lost, or from a migrated dump of another store.
+//! Makes a run from a document: from a view when the store is lost, or from a dump of peer
+//! cycles in an older format, which was migrated.
 
 use std::collections::BTreeMap;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, RecoverySource};
 use protocol::run::{self, Decision, Request, RunStatus};
-use protocol::{ImportRefusal, Kind, RunId, StepId, Timestamp, Turn};
+use protocol::{ImportRefusal, ProtocolKind, RunId, StepId, Timestamp, Turn};
 use serde_json::Value;
 use store::{AnyStore, CommitError, KvEntry, RunWriteError, RunWriter, WriteId};
 
-use crate::recovery::{Replay, epoch_at};
+use crate::recovery::{Replay, recovery_epoch};
 use crate::run::RunSpec;
 
-/// A view to import.
+/// A document to import: a view, or the document of another run.
 #[derive(Debug, Clone)]
-pub struct ViewImport {
+pub struct DocumentImport {
+    /// Where the document comes from, for people: a path, or a run and its revision.
     pub path: String,
     pub document: Value,
     /// The least number of turns that each step has had, so that no attempt id is used twice.
@@ -22,7 +24,7 @@ pub struct ViewImport {
     pub request: Option<Request>,
 }
 
-/// A document that a dump was [migrated](RecoverySource::Migrated) to.
+/// The document that a peer cycle of a dump was [migrated](RecoverySource::Migrated) to.
 #[derive(Debug, Clone)]
 pub struct Migration {
     /// The path of the dump.
@@ -55,11 +57,11 @@ pub async fn import_document(
     store: Option<&AnyStore>,
     by: &Author,
     now: Timestamp,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     spec: RunSpec,
-    view: ViewImport,
+    view: DocumentImport,
 ) -> Result<RunStatus, DocumentImportError> {
-    let ViewImport { path, document, turns, request } = view;
+    let DocumentImport { path, document, turns, request } = view;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
@@ -77,7 +79,7 @@ pub async fn migrate(
     store: Option<&AnyStore>,
     by: &Author,
     now: Timestamp,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     spec: RunSpec,
     migration: Migration,
 ) -> Result<RunStatus, DocumentImportError> {
@@ -105,23 +107,24 @@ async fn write(
     replaces: Option<KvEntry>,
 ) -> Result<(), DocumentImportError> {
     let Some(store) = store else { return Ok(()) };
-    let blob = serde_json::to_vec(&replay.spec).expect("BUG: a definition is plain data");
+    let blob = serde_json::to_vec(&replay.spec).expect("BUG: a run spec is plain data");
     let definition = store::Digest::of(&blob).to_string();
     let opened = entry(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry(by, now, Input::Recovered { source }, decision);
     let run = replay.run.clone();
-    replay.keeps_document = store.exposes_documents();
+    replay.commits_whole_document = store.has_public_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
         writer.put_blob(&blob)?;
         for entry in [&opened, &recovered] {
-            let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the decision always fits");
+            let commit =
+                replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry can always follow");
             replay.position = writer.append(&commit)?;
         }
         if let Some(replaces) = replaces.clone() {
             writer.replace_entry(replaces);
         }
-        let created = now.timestamp().unwrap_or_default();
-        Ok(writer.set_created_and_epoch(&replay.run, created, epoch_at(now))?)
+        let created = now.to_jiff().unwrap_or_default();
+        Ok(writer.set_created_and_epoch(&replay.run, created, recovery_epoch(now))?)
     };
     match store.put_run(fill).await {
         Err(DocumentImportError::Store(RunWriteError::Refused(CommitError::Conflict { .. }))) => {

@@ -12,9 +12,9 @@ mod verify;
 pub use archive::{
     ExportError, ImportError, ImportTarget, Imported, Logs, Manifest, Unpacked, export, import, unpack,
 };
-pub use import::{DocumentImportError, Migration, ViewImport, import_document, migrate};
+pub use import::{DocumentImport, DocumentImportError, Migration, import_document, migrate};
 pub use replay::{Replay, ReplayError};
-pub(crate) use replay::{definition_of, epoch_at};
+pub(crate) use replay::{recovery_epoch, spec_digest};
 pub(crate) use restore::{Corruption, MAX_SEQUENCE_JUMP};
 pub use restore::{RestoreError, Restored};
 pub use salvage::{

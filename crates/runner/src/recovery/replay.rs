@@ -6,7 +6,7 @@
 
 use protocol::entry::{BadEntry, Entry, Input, RecoverySource};
 use protocol::run::{Action, RunState};
-use protocol::{AttemptId, Epoch, Kind, Machine, Revision, RunId, Timestamp};
+use protocol::{AttemptId, Epoch, Machine, ProtocolKind, Revision, RunId, Timestamp};
 use store::{Commit, Digest, Part, Position, SNAPSHOT_EVERY, WriteId};
 
 use crate::run::RunSpec;
@@ -21,8 +21,8 @@ pub struct Replay {
     pub state: RunState,
     /// The position that the next commit expects.
     pub position: Position,
-    /// Whether commits contain the whole document, for a store that [exposes](store::Store::exposes_documents) it.
-    pub keeps_document: bool,
+    /// Whether commits contain the whole document, for a store that [exposes](store::Store::has_public_documents) it.
+    pub commits_whole_document: bool,
     /// Actions of attempts that have not ended. Performing one again is safe; dropping it would lose it.
     pending: Vec<(String, AttemptId)>,
 }
@@ -35,7 +35,7 @@ pub enum ReplayError {
     #[error("it does not start the run")]
     NotOpened,
     #[error("the definition of the run is lost")]
-    NoDefinition,
+    NoSpec,
     #[error("the definition of the run cannot be parsed")]
     BadDefinition(#[from] serde_json::Error),
     #[error("it contradicts the entries before it")]
@@ -43,7 +43,7 @@ pub enum ReplayError {
 }
 
 /// Returns the digest of the run's spec, as named by its first entry.
-pub(crate) fn definition_of(first: &str) -> Result<Digest, ReplayError> {
+pub(crate) fn spec_digest(first: &str) -> Result<Digest, ReplayError> {
     match Entry::decode(first)?.input {
         Input::Opened { definition } => definition.parse().map_err(|_| ReplayError::NotOpened),
         Input::Fact { .. }
@@ -57,7 +57,7 @@ pub(crate) fn definition_of(first: &str) -> Result<Digest, ReplayError> {
 
 impl Replay {
     /// Begins with the spec of a run. The first entry is still to be [added](Self::add).
-    pub fn begin(kind: &'static dyn Kind, spec: RunSpec) -> Result<Self, ReplayError> {
+    pub fn begin(kind: &'static dyn ProtocolKind, spec: RunSpec) -> Result<Self, ReplayError> {
         let at = Timestamp::from_micros(0);
         let machine = kind.open(&spec.definition, &spec.options.location, at)?;
         Ok(Self {
@@ -65,7 +65,7 @@ impl Replay {
             state: RunState::empty(machine, at),
             spec,
             position: Position::absent(),
-            keeps_document: false,
+            commits_whole_document: false,
             pending: Vec::new(),
         })
     }
@@ -75,8 +75,8 @@ impl Replay {
         &*self.state.run.machine
     }
 
-    /// Begins with the stored bytes of a spec.
-    pub fn read(kind: &'static dyn Kind, blob: &[u8]) -> Result<Self, ReplayError> {
+    /// Begins with the stored bytes of a run spec.
+    pub fn begin_with_blob(kind: &'static dyn ProtocolKind, blob: &[u8]) -> Result<Self, ReplayError> {
         Self::begin(kind, serde_json::from_slice(blob)?)
     }
 
@@ -85,7 +85,7 @@ impl Replay {
     pub fn add(&mut self, body: &str, write_id: WriteId) -> Result<Commit, ReplayError> {
         let entry = Entry::decode(body)?;
         if self.position == Position::absent() {
-            definition_of(body)?;
+            spec_digest(body)?;
         }
         for change in &entry.changes {
             if !self.state.run.can_apply(change) {
@@ -97,7 +97,7 @@ impl Replay {
         if !entry.actions.iter().all(has_step) {
             return Err(ReplayError::Contradicts);
         }
-        self.state.fold_context(&entry);
+        self.state.fold_timers_and_hosts(&entry);
         let changed = self.state.run.machine.record(&entry).map_err(|_| ReplayError::Contradicts)?;
         Ok(self.commit(body.to_owned(), write_id, &entry, &changed))
     }
@@ -153,7 +153,7 @@ impl Replay {
             write_id,
             entry: body,
             parts: changed.iter().map(part).collect(),
-            document: (self.keeps_document && info.shows_document)
+            document: (self.commits_whole_document && info.publishes_document)
                 .then(|| self.machine().document().to_json()),
             outbox,
             acknowledged: ended.into_iter().map(|(id, _)| id).collect(),
@@ -166,12 +166,12 @@ impl Replay {
 
 fn attempt_of(action: &Action) -> &AttemptId {
     match action {
-        Action::Start { attempt } | Action::End { attempt } => attempt,
+        Action::Start { attempt } | Action::Stop { attempt } => attempt,
     }
 }
 
 /// Returns an epoch for a run that is rebuilt at this time. Seconds since 1970 exceed every counted epoch and those
 /// of earlier recoveries, so an engine from before is fenced.
-pub(crate) fn epoch_at(now: Timestamp) -> Epoch {
+pub(crate) fn recovery_epoch(now: Timestamp) -> Epoch {
     Epoch(u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0))
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::{self, Decision};
-use protocol::{Document, Epoch, ImportRefusal, Kind, Revision, RunId};
+use protocol::{Document, Epoch, ImportRefusal, ProtocolKind, Revision, RunId};
 use store::{CommitError, Part, ReadError, Store, WriteId};
 
 use crate::clock::Clock;
@@ -24,7 +24,7 @@ use crate::views::create_private_dir;
 #[derive(Debug)]
 pub(crate) struct Corruption {
     run: RunId,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     /// The revision whose document is bad.
     bad: Revision,
     /// What is wrong with it.
@@ -32,7 +32,7 @@ pub(crate) struct Corruption {
     /// The newest valid document.
     candidate: Option<Candidate>,
     /// The highest sequence number that a client may have seen, judging by the bad documents.
-    claimed: u64,
+    seen_sequence: u64,
 }
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Restored {
     pub run: RunId,
     pub from: Revision,
     pub corrupted_revision: Revision,
-    pub difference: String,
+    pub problem: String,
     /// Where the bad bytes are.
     pub backup: PathBuf,
 }
@@ -59,7 +59,7 @@ pub enum RestoreError {
     #[error(
         "the document of run `{run}` is not what was written at revision {bad}: {what}; the newest valid one is of revision {from}"
     )]
-    NotLast { run: RunId, from: Revision, bad: Revision, what: String },
+    WouldLoseChanges { run: RunId, from: Revision, bad: Revision, what: String },
     #[error(
         "the document of run `{run}` is not what was written at revision {bad}: {what}; no earlier one is valid"
     )]
@@ -84,18 +84,18 @@ impl Corruption {
     /// Looks for a replacement of a bad document. Changes nothing.
     pub(crate) async fn diagnose(
         store: &dyn Store,
-        kind: &'static dyn Kind,
+        kind: &'static dyn ProtocolKind,
         run: &RunId,
         bad: Revision,
         what: String,
     ) -> Result<Self, LoadError> {
-        let mut claimed = ClaimedSequence { highest: 0, bad };
-        claimed.observe(bad, &store.parts_at(run, bad).await?);
+        let mut seen_sequence = SeenSequence { highest: 0, bad };
+        seen_sequence.observe(bad, &store.parts_at(run, bad).await?);
         let candidate = match replay_document(store, kind, run, bad).await? {
             Some(document) => Some(Candidate { document, from: bad }),
-            None => newest_valid(store, kind, run, bad, &mut claimed).await?,
+            None => newest_valid(store, kind, run, bad, &mut seen_sequence).await?,
         };
-        Ok(Self { run: run.clone(), kind, bad, what, candidate, claimed: claimed.highest })
+        Ok(Self { run: run.clone(), kind, bad, what, candidate, seen_sequence: seen_sequence.highest })
     }
 
     /// Commits the candidate as a new revision, with a sequence number that no client has seen. `allow_loss`
@@ -109,12 +109,12 @@ impl Corruption {
         quarantine: &Path,
         allow_loss: bool,
     ) -> Result<Restored, RestoreError> {
-        let Self { run, kind, bad, what, candidate, claimed } = self;
+        let Self { run, kind, bad, what, candidate, seen_sequence } = self;
         let Some(Candidate { document, from }) = candidate else {
             return Err(RestoreError::NoCandidate { run, bad, what });
         };
         if from != bad && !allow_loss {
-            return Err(RestoreError::NotLast { run, from, bad, what });
+            return Err(RestoreError::WouldLoseChanges { run, from, bad, what });
         }
         let kept = quarantine_document(store.as_ref(), &run, bad, quarantine).await?;
         // Each revision adds at most one to the sequence number.
@@ -127,7 +127,8 @@ impl Corruption {
             let status = journal.machine().import(&value)?;
             run::import(&mut journal.state.run, status, BTreeMap::new())
         };
-        let highest = if claimed < highest + MAX_SEQUENCE_JUMP { highest.max(claimed) } else { highest };
+        let highest =
+            if seen_sequence < highest + MAX_SEQUENCE_JUMP { highest.max(seen_sequence) } else { highest };
         let source = RecoverySource::Document {
             document: value,
             restored_from: from,
@@ -138,30 +139,30 @@ impl Corruption {
         };
         let context = CommitContext { epoch, ..CommitContext::default() };
         journal.commit(by, Input::Recovered { source }, decision, context).await?;
-        Ok(Restored { run, from, corrupted_revision: bad, difference: what, backup: kept })
+        Ok(Restored { run, from, corrupted_revision: bad, problem: what, backup: kept })
     }
 }
 
-/// A bad document may claim a sequence number that a client has seen. A number further ahead than this is part of the
+/// A bad document may have a sequence number that a client has seen. A number further ahead than this is part of the
 /// damage.
 pub(crate) const MAX_SEQUENCE_JUMP: u64 = 1 << 20;
 
-/// The highest sequence number that bad documents claim.
-struct ClaimedSequence {
+/// The highest sequence number in bad documents, which a client may have seen.
+struct SeenSequence {
     highest: u64,
     /// The newest bad revision.
     bad: Revision,
 }
 
-impl ClaimedSequence {
-    /// Adds the claim of a revision. Each later revision has added at most one, or has restored a document and
-    /// exceeded this claim.
+impl SeenSequence {
+    /// Adds the number in the document of a revision. Each later revision has added at most one, or has restored a
+    /// document and exceeded this number.
     fn observe(&mut self, revision: Revision, parts: &[Part]) {
-        let claimed = parts.iter().find_map(|part| {
+        let seen_sequence = parts.iter().find_map(|part| {
             let value: serde_json::Value = serde_json::from_str(&part.body).ok()?;
             value.get("sequence")?.as_u64()
         });
-        let at_bad = claimed.unwrap_or(0).saturating_add(self.bad.0 - revision.0);
+        let at_bad = seen_sequence.unwrap_or(0).saturating_add(self.bad.0 - revision.0);
         self.highest = self.highest.max(at_bad);
     }
 }
@@ -169,7 +170,7 @@ impl ClaimedSequence {
 /// Returns the document that the journal gives, if all its entries are intact.
 async fn replay_document(
     store: &dyn Store,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     run: &RunId,
     bad: Revision,
 ) -> Result<Option<Document>, LoadError> {
@@ -191,10 +192,10 @@ async fn replay_document(
 
 async fn newest_valid(
     store: &dyn Store,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     run: &RunId,
     bad: Revision,
-    claimed: &mut ClaimedSequence,
+    seen_sequence: &mut SeenSequence,
 ) -> Result<Option<Candidate>, LoadError> {
     let spec = load_spec(store, run).await?;
     for revision in (1..bad.0).rev().map(Revision) {
@@ -203,7 +204,7 @@ async fn newest_valid(
                 return Ok(Some(Candidate { document: machine.document(), from: revision }));
             }
             Err(LoadError::Corrupted { .. }) => {
-                claimed.observe(revision, &store.parts_at(run, revision).await?);
+                seen_sequence.observe(revision, &store.parts_at(run, revision).await?);
             }
             Err(error) => return Err(error),
         }

@@ -2,13 +2,13 @@
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Epoch, Kind, Kinds, Revision, RunId, Timestamp};
+use protocol::{Epoch, ProtocolKind, Protocols, Revision, RunId, Timestamp};
 use store::{
     FoundRun, ReplacementDatabase, RunWriteError, RunWriter, Salvage, SalvageError, SqliteStore, WriteId,
 };
 
 use crate::error_chain::with_causes;
-use crate::recovery::{Replay, ReplayError, definition_of, epoch_at};
+use crate::recovery::{Replay, ReplayError, recovery_epoch, spec_digest};
 
 /// A run that was found in a damaged store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,20 +71,20 @@ impl SalvageTarget for &SqliteStore {
 
 /// Returns the kind of a run. Entries do not name their protocol, so its spec decides.
 pub fn salvaged_kind(
-    kinds: Kinds,
+    protocols: Protocols,
     salvage: &Salvage,
     found: &FoundRun,
-) -> Result<Option<&'static dyn Kind>, SalvageRunError> {
+) -> Result<Option<&'static dyn ProtocolKind>, SalvageRunError> {
     let Some(first) = salvage.entry(found, Revision(1))? else { return Ok(None) };
-    let Ok(digest) = definition_of(&first.body) else { return Ok(None) };
+    let Ok(digest) = spec_digest(&first.body) else { return Ok(None) };
     let Some(blob) = salvage.blob(&digest)? else { return Ok(None) };
-    Ok(kinds.0.iter().copied().find(|kind| Replay::read(*kind, &blob).is_ok()))
+    Ok(protocols.0.iter().copied().find(|kind| Replay::begin_with_blob(*kind, &blob).is_ok()))
 }
 
 /// Returns the runs that are listed, but of which no entry was found.
 pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>, SalvageRunError> {
     let seen = |run: &RunId| found.iter().any(|salvaged| salvaged.run.as_ref() == Ok(run));
-    let lost = salvage.listed()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {
+    let lost = salvage.run_rows()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {
         let why = "none of its entries could be read".to_owned();
         Salvaged { run: Ok(run), outcome: SalvageOutcome::Unreadable { newest, why } }
     });
@@ -94,7 +94,7 @@ pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>,
 /// Writes as much of a run as can be read into a replacement database or an intact store. Returns `None` if the run is
 /// among those to `skip`.
 pub fn salvage(
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     salvage: &Salvage,
     found: &FoundRun,
     target: &mut impl SalvageTarget,
@@ -109,14 +109,14 @@ pub fn salvage(
     let Some(first) = salvage.entry(found, Revision(1))? else {
         return Ok(unreadable(nameless, "its first entry is lost".to_owned()));
     };
-    let digest = match definition_of(&first.body) {
+    let digest = match spec_digest(&first.body) {
         Ok(digest) => digest,
         Err(error) => return Ok(unreadable(nameless, format!("entry 1: {}", with_causes(&error)))),
     };
     let Some(blob) = salvage.blob(&digest)? else {
-        return Ok(unreadable(nameless, with_causes(&ReplayError::NoDefinition)));
+        return Ok(unreadable(nameless, with_causes(&ReplayError::NoSpec)));
     };
-    let replay = match Replay::read(kind, &blob) {
+    let replay = match Replay::begin_with_blob(kind, &blob) {
         Ok(replay) => replay,
         Err(error) => return Ok(unreadable(nameless, with_causes(&error))),
     };
@@ -137,7 +137,7 @@ pub fn salvage(
 
 /// Where a run is read from.
 struct Source<'s> {
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     salvage: &'s Salvage,
     found: &'s FoundRun,
     /// The bytes of its spec.
@@ -166,7 +166,7 @@ impl Source<'_> {
             match replay.add(&entry.body, entry.write_id) {
                 Ok(commit) => {
                     replay.position = writer.append(&commit)?;
-                    first_entry_at = first_entry_at.or_else(|| replay.state.at.timestamp());
+                    first_entry_at = first_entry_at.or_else(|| replay.state.at.to_jiff());
                 }
                 Err(error) => {
                     cut_reason = Some(format!("entry {next}: {}", with_causes(&error)));
@@ -192,10 +192,10 @@ impl Source<'_> {
             return Ok(SalvageOutcome::Whole { revision, status: replay.state.run.status });
         };
         let later_entries = self.salvage.count_after(self.found, revision)?;
-        let lost = format!("{why}; {later_entries} later entries were set aside");
-        let source = RecoverySource::Journal { lost, gap: Some((revision, expected_newest)) };
+        let reason = format!("{why}; {later_entries} later entries were set aside");
+        let source = RecoverySource::Journal { reason, gap: Some((revision, expected_newest)) };
         let entry = replay.recovery_entry(source, by.clone(), now);
-        let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
+        let commit = replay.add(&entry.encode(), WriteId::new()).expect("BUG: the entry can always follow");
         writer.append(&commit)?;
         Ok(SalvageOutcome::Truncated {
             revision,
@@ -208,7 +208,7 @@ impl Source<'_> {
 
     /// Replays the run up to the entry that contradicted it, because a failed replay cannot be used.
     fn replay_valid(&self, failed: &Replay) -> Result<Replay, SalvageRunError> {
-        let mut replay = Replay::read(self.kind, &self.blob).expect("BUG: it was read before");
+        let mut replay = Replay::begin_with_blob(self.kind, &self.blob).expect("BUG: it was read before");
         for revision in 1..=failed.revision().0 {
             let entry = self.salvage.entry(self.found, Revision(revision))?;
             let entry = entry.expect("BUG: it was there before");
@@ -222,6 +222,6 @@ impl Source<'_> {
     fn epoch(&self, run: &RunId, now: Timestamp) -> Result<Epoch, SalvageRunError> {
         let counted = self.salvage.epoch(run)?.0;
         let counted = if counted < MAX_EPOCH { counted + 1 } else { 0 };
-        Ok(Epoch(counted).max(epoch_at(now)))
+        Ok(Epoch(counted).max(recovery_epoch(now)))
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use protocol::entry::BadEntry;
-use protocol::{Kinds, Revision, RunId};
+use protocol::{Protocols, Revision, RunId};
 use store::{Store, StoredEntry, WriteId};
 
 use crate::clock::Clock;
-use crate::recovery::{Replay, ReplayError, definition_of};
+use crate::recovery::{Replay, ReplayError, spec_digest};
 use crate::run::{Journal, LoadError, find_kind};
 
 /// Why a run is inconsistent.
@@ -43,23 +43,23 @@ impl Inconsistency {
 pub async fn verify(
     store: &Arc<dyn Store>,
     clock: &Clock,
-    kinds: Kinds,
+    protocols: Protocols,
     run: &RunId,
 ) -> Result<Option<Journal>, Inconsistency> {
     // Entries are checked one by one before the run is loaded, because loading folds them unchecked.
     let entries = store.entries(run, Revision(0)).await.map_err(LoadError::from)?;
     let Some(first) = entries.first() else {
-        return Ok(Journal::load(store, clock, kinds, run).await?);
+        return Ok(Journal::load(store, clock, protocols, run).await?);
     };
     let failed = |revision| move |source| Inconsistency::Entry { revision, source };
-    let digest = definition_of(&first.body).map_err(failed(first.revision))?;
+    let digest = spec_digest(&first.body).map_err(failed(first.revision))?;
     let blob = store.blob(&digest).await.map_err(LoadError::from)?;
-    let blob = blob.ok_or(ReplayError::NoDefinition).map_err(failed(first.revision))?;
+    let blob = blob.ok_or(ReplayError::NoSpec).map_err(failed(first.revision))?;
     let name = store.protocol(run).await.map_err(LoadError::from)?.unwrap_or_default();
-    let kind = find_kind(kinds, run, &name)?;
-    let mut replay = Replay::read(kind, &blob).map_err(failed(first.revision))?;
+    let kind = find_kind(protocols, run, &name)?;
+    let mut replay = Replay::begin_with_blob(kind, &blob).map_err(failed(first.revision))?;
     add_all(&mut replay, &entries)?;
-    let Some(journal) = Journal::load(store, clock, kinds, run).await? else { return Ok(None) };
+    let Some(journal) = Journal::load(store, clock, protocols, run).await? else { return Ok(None) };
     let expected = journal.position.revision;
     // Entries that were committed meanwhile.
     let later = store.entries_between(run, replay.revision(), expected).await.map_err(LoadError::from)?;

@@ -1,6 +1,6 @@
 //! Reading the document of a run without loading the run.
 
-use protocol::{Document, Kinds, Revision, RunId};
+use protocol::{Document, Protocols, Revision, RunId};
 use store::{Store, StoredDocument};
 
 use crate::run::{LoadError, find_kind, load_spec, open_machine};
@@ -15,13 +15,13 @@ pub struct DocumentAt {
 /// Assembles the document of a run. Reads the run's spec only if the parts are not sufficient.
 pub async fn read_document(
     store: &dyn Store,
-    kinds: Kinds,
+    protocols: Protocols,
     run: &RunId,
     stored: StoredDocument,
 ) -> Result<DocumentAt, LoadError> {
     let revision = stored.revision;
     let parts: Vec<_> = stored.parts.into_iter().map(|part| (part.path, part.body)).collect();
-    let kind = find_kind(kinds, run, &stored.protocol)?;
+    let kind = find_kind(protocols, run, &stored.protocol)?;
     let document = match kind.assemble(&parts) {
         Some(document) => Some(document),
         None => open_machine(kind, run, &load_spec(store, run).await?)?.assemble(&parts),

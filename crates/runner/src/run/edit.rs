@@ -1,7 +1,7 @@
 //! Edits of a run's document: read, change, check, compare-and-set.
 //!
 //! The caller names the document it has read by its sequence number. After a conflict the protocol says whether the
-//! patch still applies; `retry` says how often and how long to wait.
+//! patch still applies; `conflict_backoff` says how often and how long to wait.
 
 use protocol::edit::{EditAuthor, EditRefusal, Patch};
 use protocol::entry::{Author, Input};
@@ -10,7 +10,7 @@ use protocol::{AttemptId, Document, Revision};
 use serde_json::Value;
 use store::CommitError;
 
-use super::retry::ConflictBackoff;
+use super::conflict_backoff::ConflictBackoff;
 use crate::run::{CommitContext, Journal, LoadError, ReloadError};
 
 /// The result of an edit.
@@ -57,8 +57,8 @@ pub struct SequenceConflict {
     /// The newest revision that has the document as it was read, or `None` if there was no such document.
     pub expected_revision: Option<Revision>,
     pub found_revision: Revision,
-    /// How many attempts to commit were made.
-    pub attempts: usize,
+    /// How many tries to commit were made.
+    pub tries: usize,
     pub why: String,
     /// The history entry of the last change.
     pub last: Option<Value>,
@@ -95,12 +95,12 @@ pub async fn edit(
         journal.reload().await?;
     }
     let base = find_document(journal, expected).await?;
-    let (mut backoff, mut attempts) = (ConflictBackoff::within(journal.store.conflict_timeout()), 0);
+    let (mut backoff, mut tries) = (ConflictBackoff::within(journal.store.conflict_timeout()), 0);
     loop {
-        attempts += 1;
+        tries += 1;
         let Some(found) = journal.document().sequence() else { return Err(EditRefusal::EngineOnly.into()) };
         let Some((base_revision, base_document)) = &base else {
-            return Err(conflict(journal, expected, None, attempts, "there was no such document"));
+            return Err(conflict(journal, expected, None, tries, "there was no such document"));
         };
         let author = author(journal, from.as_ref())?;
         let edit = match journal.machine().edit(base_document, &author, patch) {
@@ -110,7 +110,7 @@ pub async fn edit(
                 return Ok(Edited { sequence: found, revision, written: false });
             }
             Err(EditRefusal::Conflict { why }) => {
-                return Err(conflict(journal, expected, Some(*base_revision), attempts, &why));
+                return Err(conflict(journal, expected, Some(*base_revision), tries, &why));
             }
             Err(refused) => return Err(refused.into()),
         };
@@ -128,7 +128,7 @@ pub async fn edit(
                         journal,
                         expected,
                         Some(*base_revision),
-                        attempts,
+                        tries,
                         "other clients kept writing",
                     ));
                 }
@@ -142,7 +142,7 @@ fn conflict(
     journal: &Journal,
     expected: u64,
     expected_revision: Option<Revision>,
-    attempts: usize,
+    tries: usize,
     why: &str,
 ) -> EditError {
     let conflict = SequenceConflict {
@@ -150,7 +150,7 @@ fn conflict(
         found: journal.document().sequence().unwrap_or_default(),
         expected_revision,
         found_revision: journal.position.revision,
-        attempts,
+        tries,
         why: why.to_owned(),
         last: journal.document().last_change(),
     };

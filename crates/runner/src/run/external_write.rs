@@ -1,4 +1,4 @@
-//! Writes of other clients to the document of a run. Each is absorbed as an edit in that client's name, or
+//! Writes of other clients to the document of a run. Each is accepted as an edit in that client's name, or
 //! quarantined and the document restored.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Input, RecoverySource};
 use protocol::run::Decision;
-use protocol::{Kinds, Revision, RunId};
+use protocol::{Protocols, Revision, RunId};
 use serde_json::Value;
 use store::{CommitError, ExternalWrite, Store, WriteError};
 
@@ -22,19 +22,19 @@ const RETRIES: u32 = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 5;
 
-/// How an external write was resolved.
+/// How an external write was judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ResolvedWrite {
+pub struct JudgedExternalWrite {
     pub run: RunId,
     pub bucket: String,
     /// Its sequence number in the bucket.
     pub sequence: u64,
-    /// The revision of the resolution.
+    /// The revision that accepts the write or restores the document.
     pub revision: Revision,
     pub rejected: Option<RejectedWrite>,
 }
 
-/// An external write that could not be absorbed.
+/// An external write that could not be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedWrite {
     pub why: String,
@@ -42,7 +42,7 @@ pub struct RejectedWrite {
     pub quarantined: Option<String>,
 }
 
-impl fmt::Display for ResolvedWrite {
+impl fmt::Display for JudgedExternalWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, bucket, revision, rejected, .. } = self;
         write!(f, "another client of the bucket `{bucket}` wrote to the document of run `{run}`: ")?;
@@ -60,20 +60,21 @@ impl fmt::Display for ResolvedWrite {
 }
 
 impl Journal {
-    /// Resolves the external write to the document, if there is one. Another client may do the same at the same time;
+    /// Judges the external write to the document, if there is one. Another client may do the same at the same time;
     /// one of the two commits succeeds.
-    pub(crate) async fn resolve_external_write(&mut self) -> Result<(), LoadError> {
+    pub(crate) async fn judge_external_write(&mut self) -> Result<(), LoadError> {
         let (mut too_large, mut retries) = (None, 0);
         while let Some(external_write) = self.external_write.take() {
             let edit = match too_large.take() {
-                Some(why) => Err(why),
-                None => self.as_edit(&external_write),
+                Some((sequence, why)) if sequence == external_write.sequence => Err(why),
+                // Another write has replaced the one that is too large.
+                Some(_) | None => self.as_edit(&external_write),
             };
-            let absorbs = edit.is_ok();
-            match self.commit_resolution(&external_write, edit).await {
-                Ok(resolved_write) => self.resolved_write = Some(resolved_write),
+            let accepts = edit.is_ok();
+            match self.commit_judgement(&external_write, edit).await {
+                Ok(judged_external_write) => self.judged_external_write = Some(judged_external_write),
                 Err(CommitError::Conflict { .. }) if retries == RETRIES => {
-                    return Err(LoadError::Contended { run: self.run.clone(), attempts: RETRIES + 1 });
+                    return Err(LoadError::Contended { run: self.run.clone(), tries: RETRIES + 1 });
                 }
                 Err(CommitError::Conflict { .. }) => {
                     let pause = FIRST_PAUSE.saturating_mul(1 << retries.min(DOUBLINGS));
@@ -81,8 +82,8 @@ impl Journal {
                     retries += 1;
                     *self = self.load_again().await?;
                 }
-                Err(error @ CommitError::TooLarge { .. }) if absorbs => {
-                    too_large = Some(error.to_string());
+                Err(error @ CommitError::TooLarge { .. }) if accepts => {
+                    too_large = Some((external_write.sequence, error.to_string()));
                     *self = self.load_again().await?;
                 }
                 Err(source) => {
@@ -102,14 +103,14 @@ impl Journal {
         self.machine().external_edit(&ours, &theirs).map_err(|refused| with_causes(&refused))
     }
 
-    /// Commits the resolution.
-    async fn commit_resolution(
+    /// Commits the judgement: the edit, or the document as it was.
+    async fn commit_judgement(
         &mut self,
         external_write: &ExternalWrite,
         edit: Result<Value, String>,
-    ) -> Result<ResolvedWrite, CommitError> {
+    ) -> Result<JudgedExternalWrite, CommitError> {
         let ExternalWrite { bucket, sequence, .. } = external_write;
-        let by = Author::Client { bucket: bucket.clone(), sequence: *sequence };
+        let by = Author::BucketClient { bucket: bucket.clone(), sequence: *sequence };
         let (input, rejected) = match edit {
             Ok(edit) => (Input::Edited { edit, from: None }, None),
             Err(why) => {
@@ -119,7 +120,7 @@ impl Journal {
         };
         self.commit(by, input, Decision::nothing(), CommitContext::default()).await?;
         let (run, revision) = (self.run.clone(), self.position.revision);
-        Ok(ResolvedWrite { run, bucket: bucket.clone(), sequence: *sequence, revision, rejected })
+        Ok(JudgedExternalWrite { run, bucket: bucket.clone(), sequence: *sequence, revision, rejected })
     }
 
     async fn quarantine(&self, external_write: &ExternalWrite) -> Result<Option<String>, CommitError> {
@@ -133,18 +134,18 @@ impl Journal {
     /// Returns the input that commits the present document once more, with a sequence number that no client has seen.
     fn restoring_input(&self, external_write: &ExternalWrite, rejected: &RejectedWrite) -> Input {
         let newest = self.document().sequence().unwrap_or(0);
-        let claimed = external_write
+        let seen_sequence = external_write
             .body
             .as_deref()
-            .and_then(claimed_sequence)
-            .filter(|claimed| *claimed < newest + MAX_SEQUENCE_JUMP);
+            .and_then(sequence_in)
+            .filter(|seen_sequence| *seen_sequence < newest + MAX_SEQUENCE_JUMP);
         let revision = self.position.revision;
         let ExternalWrite { bucket, sequence, .. } = external_write;
         let source = RecoverySource::Document {
             document: self.document().to_value(),
             restored_from: revision,
             broken_at: revision,
-            highest_sequence: claimed.map_or(newest, |claimed| claimed.max(newest)),
+            highest_sequence: seen_sequence.map_or(newest, |seen_sequence| seen_sequence.max(newest)),
             problem: format!(
                 "entry {sequence} of the bucket `{bucket}` was written by another client: {}",
                 rejected.why
@@ -155,20 +156,20 @@ impl Journal {
     }
 }
 
-/// Returns the sequence number that a document claims.
-fn claimed_sequence(body: &[u8]) -> Option<u64> {
+/// Returns the sequence number in a document.
+fn sequence_in(body: &[u8]) -> Option<u64> {
     serde_json::from_slice::<Value>(body).ok()?.get("sequence")?.as_u64()
 }
 
-/// Writes the document of a run from its journal into a bucket that has lost it. Changes nothing if the document is
-/// still there, and returns `Some(None)`. Returns `None` if there is no such run.
+/// Writes the document of a run from its journal into a bucket that has lost it, or resolves the external write that is
+/// in its place. Returns `Some(None)` if the bucket has the document, and `None` if there is no such run.
 pub async fn rebuild_document(
     store: &Arc<dyn Store>,
     clock: &Clock,
-    kinds: Kinds,
+    protocols: Protocols,
     run: &RunId,
-) -> Result<Option<Option<ResolvedWrite>>, LoadError> {
-    let Some(mut journal) = Journal::load(store, clock, kinds, run).await? else { return Ok(None) };
-    journal.resolve_external_write().await?;
-    Ok(Some(journal.resolved_write))
+) -> Result<Option<Option<JudgedExternalWrite>>, LoadError> {
+    let Some(mut journal) = Journal::load(store, clock, protocols, run).await? else { return Ok(None) };
+    journal.judge_external_write().await?;
+    Ok(Some(journal.judged_external_write))
 }

@@ -1,4 +1,4 @@
-//! The history of a run's attempts, read from its journal: when each started and ended, and which steps wait.
+//! The history of a run's attempts, read from its journal: when each started and ended, and which steps are idle.
 //!
 //! The run state does not contain it. The journal is read in pages, so that a long one is never in memory as a whole.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use protocol::entry::{Author, Entry, Input, RecoverySource};
 use protocol::run::{AttemptConsequence, Change, RunStatus};
-use protocol::{AttemptId, NOT_MERGED, Revision, RunId, StepId, StepKind, Timestamp};
+use protocol::{AttemptId, NOT_MERGED_PREFIX, Revision, RunId, StepId, StepKind, Timestamp};
 use store::{ReadError, Store, StoredEntry};
 
 use crate::run::{LoadError, decode};
@@ -20,8 +20,9 @@ const PAGE: u64 = 256;
 pub struct History {
     /// In the order in which they started.
     pub attempts: Vec<AttemptRecord>,
-    /// Since when each step with an active turn and no live attempt has waited.
-    pub waiting: BTreeMap<StepId, Timestamp>,
+    /// Since when each step with an active turn has had no live attempt: it is queued, backs off, or waits for a
+    /// person.
+    pub idle_since: BTreeMap<StepId, Timestamp>,
     /// The request that paused or stopped the run, if it is paused or stopped.
     pub stopped_by: Option<StoppedBy>,
     /// What the run was recovered from, with the revision of each recovery.
@@ -51,7 +52,7 @@ pub struct AttemptRecord {
 pub struct AttemptEndRecord {
     pub revision: Revision,
     pub at: Timestamp,
-    pub exit: AttemptConsequence,
+    pub consequence: AttemptConsequence,
     pub error: Option<String>,
     /// Measured by the shim's monotonic clock; `None` if the shim was lost.
     pub took: Option<Duration>,
@@ -99,17 +100,17 @@ impl History {
             match change {
                 Change::Status { status } => self.enter_status(*status, entry),
                 Change::Queued { step, .. } | Change::BackoffElapsed { step } => {
-                    self.waiting.insert(step.clone(), entry.at);
+                    self.idle_since.insert(step.clone(), entry.at);
                 }
                 Change::Waiting { step, .. } => {
-                    self.waiting.insert(step.clone(), entry.at);
+                    self.idle_since.insert(step.clone(), entry.at);
                 }
                 Change::Answered { step, .. } | Change::Dequeued { step } => {
-                    self.waiting.remove(&step.clone());
+                    self.idle_since.remove(&step.clone());
                 }
                 Change::Started { attempt, kind, .. } => {
                     let id = attempt.clone();
-                    self.waiting.remove(&id.step);
+                    self.idle_since.remove(&id.step);
                     let host = entry.by.host().to_owned();
                     self.attempts.push(AttemptRecord {
                         id,
@@ -125,33 +126,35 @@ impl History {
                         record.stop_requested_at = Some(entry.at);
                     }
                 }
-                Change::Ended { attempt, exit, .. } => self.end(attempt.clone(), *exit, revision, entry),
+                Change::Ended { attempt, consequence, .. } => {
+                    self.end(attempt.clone(), *consequence, revision, entry);
+                }
                 Change::Protocol { .. } => {}
             }
         }
     }
 
-    fn end(&mut self, id: AttemptId, exit: AttemptConsequence, revision: Revision, entry: &Entry) {
-        match exit {
+    fn end(&mut self, id: AttemptId, consequence: AttemptConsequence, revision: Revision, entry: &Entry) {
+        match consequence {
             AttemptConsequence::WillRetry { .. }
             | AttemptConsequence::Interrupted { .. }
             | AttemptConsequence::Stopped => {
-                self.waiting.insert(id.step.clone(), entry.at);
+                self.idle_since.insert(id.step.clone(), entry.at);
             }
             AttemptConsequence::Reported
             | AttemptConsequence::Exhausted
             | AttemptConsequence::Released
-            | AttemptConsequence::Drained => {}
+            | AttemptConsequence::FailedWhileDraining => {}
         }
         let evidence = entry.input.evidence();
         if ends_effect(entry) {
-            self.not_merged = not_merged(entry).map(str::to_owned);
+            self.not_merged = fast_forward_refusal(entry).map(str::to_owned);
         }
         if let Some(record) = self.attempt(&id) {
             record.end = Some(AttemptEndRecord {
                 revision,
                 at: entry.at,
-                exit,
+                consequence,
                 error: evidence.and_then(|evidence| evidence.error.clone()),
                 took: evidence.and_then(|evidence| evidence.duration_ms).map(Duration::from_millis),
             });
@@ -185,9 +188,9 @@ impl History {
 }
 
 /// Returns why git refused to fast-forward the base branch, if that is what the entry records.
-pub fn not_merged(entry: &Entry) -> Option<&str> {
+pub fn fast_forward_refusal(entry: &Entry) -> Option<&str> {
     let report = entry.input.evidence()?.report.as_ref().filter(|_| ends_effect(entry))?;
-    report.logs.iter().map(String::as_str).find(|log| log.starts_with(NOT_MERGED))
+    report.logs.iter().map(String::as_str).find(|log| log.starts_with(NOT_MERGED_PREFIX))
 }
 
 fn ends_effect(entry: &Entry) -> bool {

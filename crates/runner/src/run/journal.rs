@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
 use protocol::run::{Action, AttemptConsequence, Change, Decision, RunState};
-use protocol::{Document, Epoch, Kind, Kinds, Machine, Revision, RunId, Timestamp};
+use protocol::{Document, Epoch, Machine, ProtocolKind, Protocols, Revision, RunId, Timestamp};
 use store::{
     Commit, CommitError, ExternalWrite, LoadedRun, NewEntries, OutboxItem, Part, Position, ReadError,
-    SNAPSHOT_EVERY, Store, Unavailable, WriteId, WrittenView,
+    SNAPSHOT_EVERY, Store, Unavailable, ViewMark, WriteId,
 };
 
 use super::load::{LoadError, decode, find_kind, fold, load_machine, load_spec, open_machine, parts_at};
 use crate::clock::Clock;
-use crate::run::ResolvedWrite;
+use crate::run::JudgedExternalWrite;
 use crate::run::RunSpec;
 use crate::run::Summary;
 
@@ -30,12 +30,12 @@ pub struct Journal {
     pub(crate) epoch: Epoch,
     /// Actions that were committed and are not acknowledged yet.
     pub outbox: Vec<OutboxItem>,
-    /// The marks of the view files.
-    pub views: Vec<WrittenView>,
-    /// A write of another client to the document. Nothing can be committed until it is resolved.
+    /// The view marks: digests of what was last written to the view files.
+    pub views: Vec<ViewMark>,
+    /// A write of another client to the document. Nothing can be committed until it is judged: accepted or rejected.
     pub external_write: Option<ExternalWrite>,
-    /// How the last external write was resolved by this journal.
-    pub(crate) resolved_write: Option<ResolvedWrite>,
+    /// How this journal has judged the last external write.
+    pub(crate) judged_external_write: Option<JudgedExternalWrite>,
 }
 
 /// What a commit contains besides the decision.
@@ -44,8 +44,8 @@ pub(crate) struct CommitContext {
     pub(crate) epoch: Option<Epoch>,
     /// Actions that have been performed.
     pub(crate) acknowledged: Vec<String>,
-    /// The marks of the view files that were written since the last commit.
-    pub(crate) views: Vec<WrittenView>,
+    /// The view marks of the files that were written since the last commit.
+    pub(crate) views: Vec<ViewMark>,
     /// The first back-off; later ones double.
     pub(crate) backoff: Duration,
 }
@@ -68,11 +68,11 @@ impl Journal {
     pub async fn load(
         store: &Arc<dyn Store>,
         clock: &Clock,
-        kinds: Kinds,
+        protocols: Protocols,
         run: &RunId,
     ) -> Result<Option<Self>, LoadError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
-        let kind = find_kind(kinds, run, &loaded.protocol)?;
+        let kind = find_kind(protocols, run, &loaded.protocol)?;
         Self::load_from(store, clock, kind, run, loaded, None).await.map(Some)
     }
 
@@ -80,7 +80,7 @@ impl Journal {
     pub(crate) async fn load_with_document(
         store: &Arc<dyn Store>,
         clock: &Clock,
-        kind: &'static dyn Kind,
+        kind: &'static dyn ProtocolKind,
         run: &RunId,
         document: Option<Document>,
     ) -> Result<Self, LoadError> {
@@ -92,7 +92,7 @@ impl Journal {
     async fn load_from(
         store: &Arc<dyn Store>,
         clock: &Clock,
-        kind: &'static dyn Kind,
+        kind: &'static dyn ProtocolKind,
         run: &RunId,
         loaded: LoadedRun,
         document: Option<Document>,
@@ -117,7 +117,7 @@ impl Journal {
             outbox: loaded.outbox,
             views: loaded.views,
             external_write: loaded.external_write,
-            resolved_write: None,
+            judged_external_write: None,
         })
     }
 
@@ -126,7 +126,7 @@ impl Journal {
         &*self.state.run.machine
     }
 
-    pub fn kind(&self) -> &'static dyn Kind {
+    pub fn kind(&self) -> &'static dyn ProtocolKind {
         self.machine().kind()
     }
 
@@ -151,10 +151,10 @@ impl Journal {
         decode(&self.run, stored)
     }
 
-    /// Drops decisions that were not committed and loads the run again. Resolves an external write.
+    /// Drops decisions that were not committed and loads the run again. Judges an external write.
     pub async fn reload(&mut self) -> Result<(), LoadError> {
         *self = self.load_again().await?;
-        Box::pin(self.resolve_external_write()).await
+        Box::pin(self.judge_external_write()).await
     }
 
     pub(crate) async fn load_again(&self) -> Result<Self, LoadError> {
@@ -224,7 +224,7 @@ impl Journal {
             changes: decision.changes,
             actions: decision.actions,
         };
-        self.state.fold_context(&entry);
+        self.state.fold_timers_and_hosts(&entry);
         let changed = self.record(&entry);
         let revision = self.position.revision.next();
         let snapshot = revision.0.is_multiple_of(SNAPSHOT_EVERY).then(|| self.state.encode_snapshot());
@@ -250,7 +250,7 @@ impl Journal {
         self.position = self.write(commit).await?;
         self.outbox.retain(|item| !context.acknowledged.contains(&item.id));
         self.outbox.extend(outbox);
-        crate::views::merge_marks(&mut self.views, context.views);
+        crate::views::merge_view_marks(&mut self.views, context.views);
         Ok(entry)
     }
 
@@ -272,7 +272,7 @@ impl Journal {
 
     /// Returns the whole document, for a store that keeps it where other clients can read it.
     fn whole_document(&self) -> Option<String> {
-        let keeps = self.kind().info().shows_document && self.store.exposes_documents();
+        let keeps = self.kind().info().publishes_document && self.store.has_public_documents();
         keeps.then(|| self.document().to_json())
     }
 
@@ -282,14 +282,14 @@ impl Journal {
         let mut retried = false;
         loop {
             let (write_id, source) = match self.store.commit(commit.clone()).await {
-                Err(CommitError::Unknown { write_id, source }) => (write_id, source),
+                Err(CommitError::OutcomeUnknown { write_id, source }) => (write_id, source),
                 result => return result,
             };
-            match self.store.resolve_write(&self.run, write_id).await {
+            match self.store.resolve_unknown_write(&self.run, write_id).await {
                 Ok(Some(position)) => return Ok(position),
                 Ok(None) if retried => return Err(Unavailable::WriteLost { source }.into()),
                 Ok(None) => retried = true,
-                Err(_) => return Err(CommitError::Unknown { write_id, source }),
+                Err(_) => return Err(CommitError::OutcomeUnknown { write_id, source }),
             }
         }
     }
@@ -311,7 +311,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 /// half at random, so that steps that failed together do not retry together.
 fn timers(decision: &Decision, at: Timestamp, first: Duration) -> Vec<Timer> {
     let retried = decision.changes.iter().filter_map(|change| match change {
-        Change::Ended { attempt, exit: AttemptConsequence::WillRetry { failures, .. }, .. } => {
+        Change::Ended { attempt, consequence: AttemptConsequence::WillRetry { failures, .. }, .. } => {
             Some((attempt, *failures))
         }
         _ => None,

@@ -1,8 +1,8 @@
-//! Reading the parts of a stored run: its spec, its document, its entries.
+//! Reading what is stored of a run: its spec, its document, its entries.
 
 use protocol::entry::{BadEntry, Entry, Input};
 use protocol::run::RunState;
-use protocol::{Kind, Kinds, Machine, Revision, RunId, Timestamp};
+use protocol::{Machine, ProtocolKind, Protocols, Revision, RunId, Timestamp};
 use store::{CommitError, Digest, ReadError, Store, StoredEntry};
 
 use super::start::RunSpec;
@@ -25,33 +25,57 @@ pub enum LoadError {
     #[error("cannot resolve the write of another client to the document of run `{run}`")]
     ExternalWrite { run: RunId, source: Box<CommitError> },
     /// The bucket still has the external writes, as far as its history goes.
-    #[error("another client keeps writing to the document of run `{run}`: gave up after {attempts} attempts")]
-    Contended { run: RunId, attempts: u32 },
+    #[error("another client keeps writing to the document of run `{run}`: gave up after {tries} attempts")]
+    Contended { run: RunId, tries: u32 },
+}
+
+impl LoadError {
+    /// Returns whether the stored data of the run is damaged. If not, the run may be loaded later, or by another version.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Entry { .. } | Self::Damaged { .. } | Self::Corrupted { .. } => true,
+            Self::Read(_)
+            | Self::UnknownProtocol { .. }
+            | Self::ExternalWrite { .. }
+            | Self::Contended { .. } => false,
+        }
+    }
 }
 
 /// Returns the kind of a run.
-pub(crate) fn find_kind(kinds: Kinds, run: &RunId, name: &str) -> Result<&'static dyn Kind, LoadError> {
+pub(crate) fn find_kind(
+    protocols: Protocols,
+    run: &RunId,
+    name: &str,
+) -> Result<&'static dyn ProtocolKind, LoadError> {
     let unknown = || LoadError::UnknownProtocol { run: run.clone(), found: name.to_owned() };
-    kinds.find(name).ok_or_else(unknown)
+    protocols.find(name).ok_or_else(unknown)
 }
 
 /// Loads the spec of a run.
 pub(crate) async fn load_spec(store: &dyn Store, run: &RunId) -> Result<RunSpec, LoadError> {
+    let what = "its first entry is missing".to_owned();
+    read_spec(store, run).await?.ok_or_else(|| LoadError::Damaged { run: run.clone(), what })
+}
+
+/// Returns what a run was opened with, or `None` if the store has no first entry of it. Reads nothing else of the run.
+pub async fn read_spec(store: &dyn Store, run: &RunId) -> Result<Option<RunSpec>, LoadError> {
     let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
-    let first = store.entry(run, Revision(1)).await?.ok_or_else(|| damaged("its first entry is missing"))?;
+    let Some(first) = store.entry(run, Revision(1)).await? else { return Ok(None) };
     let Input::Opened { definition } = decode(run, &first)?.input else {
         return Err(damaged("its first entry does not open it"));
     };
     let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
-    serde_json::from_slice(&blob).map_err(|_| damaged(BAD_DEFINITION))
+    serde_json::from_slice(&blob).map(Some).map_err(|_| damaged(BAD_DEFINITION))
 }
 
 const BAD_DEFINITION: &str = "its definition cannot be parsed";
 
 /// Returns the machine of a run before its first entry.
 pub(crate) fn open_machine(
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     run: &RunId,
     spec: &RunSpec,
 ) -> Result<Box<dyn Machine>, LoadError> {
@@ -63,7 +87,7 @@ pub(crate) fn open_machine(
 /// missing or breaks the format's rules.
 pub(crate) async fn load_machine(
     store: &dyn Store,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     run: &RunId,
     spec: &RunSpec,
     revision: Revision,

@@ -3,6 +3,7 @@
 //! [`Journal`] is the only way to change a run: decide, then commit.
 
 mod answer;
+mod conflict_backoff;
 mod document;
 mod edit;
 mod external_write;
@@ -10,7 +11,6 @@ mod history;
 mod journal;
 mod load;
 mod request;
-mod retry;
 mod run_at_revision;
 mod start;
 mod summary;
@@ -18,13 +18,13 @@ mod summary;
 pub use answer::{AnswerError, FirstAnswer, answer};
 pub use document::{DocumentAt, read_document};
 pub use edit::{EditError, Edited, SequenceConflict, edit};
-pub use external_write::{RejectedWrite, ResolvedWrite, rebuild_document};
+pub use external_write::{JudgedExternalWrite, RejectedWrite, rebuild_document};
 pub use history::{
-    AttemptEndRecord, AttemptRecord, EngineRecord, History, StoppedBy, for_each_entry, not_merged,
+    AttemptEndRecord, AttemptRecord, EngineRecord, History, StoppedBy, fast_forward_refusal, for_each_entry,
 };
 pub use journal::Journal;
 pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
-pub use load::LoadError;
+pub use load::{LoadError, read_spec};
 pub(crate) use load::{decode, find_kind, fold, load_machine, load_spec, open_machine};
 pub use request::{RequestError, record_refusal, request};
 pub use run_at_revision::{ReadRevisionError, RunAtRevision};

@@ -1,7 +1,7 @@
 //! A run as it was at a revision, read-only.
 
 use protocol::run::{RunState, RunStatus};
-use protocol::{Kind, Kinds, Machine, Revision, RunId};
+use protocol::{Machine, ProtocolKind, Protocols, Revision, RunId};
 use store::{Position, ReadError, Store};
 
 use crate::engine::EngineExit;
@@ -47,12 +47,12 @@ impl RunAtRevision {
     /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
     pub async fn load(
         store: &dyn Store,
-        kinds: Kinds,
+        protocols: Protocols,
         run: &RunId,
         revision: Option<Revision>,
     ) -> Result<Option<Self>, ReadRevisionError> {
         let Some(loaded) = store.load(run).await? else { return Ok(None) };
-        let kind = find_kind(kinds, run, &loaded.protocol)?;
+        let kind = find_kind(protocols, run, &loaded.protocol)?;
         let newest = loaded.position.revision;
         let revision = revision.unwrap_or(newest);
         if revision < Revision(1) || revision > newest {
@@ -76,7 +76,7 @@ impl RunAtRevision {
         &*self.state.run.machine
     }
 
-    pub fn kind(&self) -> &'static dyn Kind {
+    pub fn kind(&self) -> &'static dyn ProtocolKind {
         self.machine().kind()
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use protocol::checks::CheckSpec;
 use protocol::entry::{Author, Input};
 use protocol::run::{self, RunState};
-use protocol::{Kind, RunId, RunLocation};
+use protocol::{ProtocolKind, RunId, RunLocation};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use store::{CommitError, Position, Store, WriteError};
-use supervisor::git::{RunTrees, WorktreeOptions};
+use supervisor::git::{RunWorktrees, WorktreeOptions};
 
 use crate::clock::Clock;
 use crate::engine::{AgentProfile, Role};
@@ -61,9 +61,9 @@ impl RunOptions {
     }
 
     /// Returns the worktrees of the run, if it has any.
-    pub fn trees(&self) -> Option<RunTrees> {
+    pub fn run_worktrees(&self) -> Option<RunWorktrees> {
         let options = self.worktrees.clone()?;
-        Some(RunTrees::new(self.location.run.clone(), PathBuf::from(&self.location.repo_dir), options))
+        Some(RunWorktrees::new(self.location.run.clone(), PathBuf::from(&self.location.repo_dir), options))
     }
 }
 
@@ -82,7 +82,7 @@ pub enum OpenError {
 pub async fn open(
     store: &Arc<dyn Store>,
     clock: &Clock,
-    kind: &'static dyn Kind,
+    kind: &'static dyn ProtocolKind,
     by: Author,
     spec: RunSpec,
 ) -> Result<Journal, OpenError> {
@@ -106,7 +106,7 @@ pub async fn open(
         outbox: Vec::new(),
         views: Vec::new(),
         external_write: None,
-        resolved_write: None,
+        judged_external_write: None,
     };
     let input = Input::Opened { definition: digest.to_string() };
     match journal.commit(by, input, decision, CommitContext::default()).await {

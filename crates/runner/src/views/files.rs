@@ -1,8 +1,8 @@
 //! View files: written from the store by temporary file and rename, at a limited rate.
 //!
-//! The store is the truth; a view may be late but never torn. What was written last is stored as a [`WrittenView`] with
-//! the next commit. So a file is the engine's own if it has the marked digest, or the content that would be written
-//! now. Any other file is moved to quarantine before the view is written.
+//! The store is the truth; a view may be late but never torn. What was written last is stored as a [`ViewMark`] with
+//! the next commit. So a file is the engine's own if it has the digest of that mark, or the content that would be
+//! written now. Any other file is moved to quarantine before the view is written.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use protocol::{Revision, View};
-use store::{Digest, WrittenView};
+use store::{Digest, ViewMark};
 
 /// Writing views takes at most one part in this many of the wall time.
 const WALL_TIME_DIVISOR: u32 = 20;
@@ -24,8 +24,8 @@ const LONGEST_DELAY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct ViewFiles {
     known: BTreeMap<PathBuf, KnownContent>,
-    /// Marks that no commit has stored yet.
-    pending_marks: Vec<WrittenView>,
+    /// View marks that no commit has stored yet.
+    pending_view_marks: Vec<ViewMark>,
     /// Where unknown files are moved to.
     quarantine: PathBuf,
     /// No buffered write of the document's view before this time.
@@ -39,18 +39,18 @@ pub(crate) struct ViewFiles {
 struct KnownContent {
     digest: Digest,
     /// What the file system reported after the write; `None` for a file of an earlier engine.
-    signature: Option<Signature>,
+    stat_data: Option<StatData>,
 }
 
 /// Metadata that shows, without reading, that a file is unchanged.
 #[derive(Debug, PartialEq, Eq)]
-struct Signature {
+struct StatData {
     inode: u64,
     size: u64,
     modified: (i64, i64),
 }
 
-impl Signature {
+impl StatData {
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -77,13 +77,13 @@ pub(crate) struct QuarantinedFile {
 }
 
 impl ViewFiles {
-    pub(crate) fn new(marks: &[WrittenView], quarantine: PathBuf) -> Self {
+    pub(crate) fn new(marks: &[ViewMark], quarantine: PathBuf) -> Self {
         let known = marks.iter().map(|mark| {
-            (PathBuf::from(&mark.path), KnownContent { digest: mark.digest.clone(), signature: None })
+            (PathBuf::from(&mark.path), KnownContent { digest: mark.digest.clone(), stat_data: None })
         });
         Self {
             known: known.collect(),
-            pending_marks: Vec::new(),
+            pending_view_marks: Vec::new(),
             quarantine,
             not_before: Instant::now(),
             failures: 0,
@@ -129,15 +129,15 @@ impl ViewFiles {
 
     /// Recognises the file with that digest as one of the engine's own.
     pub(crate) fn recognise(&mut self, view: &View, digest: Digest) {
-        self.known.insert(PathBuf::from(&view.path), KnownContent { digest, signature: None });
+        self.known.insert(PathBuf::from(&view.path), KnownContent { digest, stat_data: None });
     }
 
     /// Returns whether the file is unchanged since it was written last.
     pub(crate) fn is_unchanged(&self, path: &Path) -> bool {
         let Ok(metadata) = fs::symlink_metadata(path) else { return false };
         let known = self.known.get(path);
-        match known.and_then(|known| known.signature.as_ref()) {
-            Some(signature) => *signature == Signature::of(&metadata),
+        match known.and_then(|known| known.stat_data.as_ref()) {
+            Some(stat_data) => *stat_data == StatData::of(&metadata),
             // Written by an earlier engine: compare the content.
             None => known.is_some_and(|known| {
                 metadata.is_file() && fs::read(path).is_ok_and(|bytes| Digest::of(bytes) == known.digest)
@@ -146,14 +146,14 @@ impl ViewFiles {
     }
 
     /// Takes the marks for the next commit.
-    pub(crate) fn take_marks(&mut self) -> Vec<WrittenView> {
-        std::mem::take(&mut self.pending_marks)
+    pub(crate) fn take_view_marks(&mut self) -> Vec<ViewMark> {
+        std::mem::take(&mut self.pending_view_marks)
     }
 
     /// Puts back the marks of a commit that failed.
-    pub(crate) fn put_back_marks(&mut self, marks: Vec<WrittenView>) {
-        let newer = std::mem::replace(&mut self.pending_marks, marks);
-        super::merge_marks(&mut self.pending_marks, newer);
+    pub(crate) fn put_back_view_marks(&mut self, marks: Vec<ViewMark>) {
+        let newer = std::mem::replace(&mut self.pending_view_marks, marks);
+        super::merge_view_marks(&mut self.pending_view_marks, newer);
     }
 
     /// Writes a view. Returns the file that was moved to quarantine, if there was one.
@@ -166,38 +166,38 @@ impl ViewFiles {
         let path = PathBuf::from(&view.path);
         let digest = Digest::of(&view.body);
         let (found, quarantined) = self.inspect(&path, &digest)?;
-        let signature = match found {
-            Some(signature) if durability == Durability::Buffered => signature,
+        let stat_data = match found {
+            Some(stat_data) if durability == Durability::Buffered => stat_data,
             Some(_) | None => replace(&path, view.body.as_bytes(), durability)?,
         };
-        self.known.insert(path, KnownContent { digest: digest.clone(), signature: Some(signature) });
+        self.known.insert(path, KnownContent { digest: digest.clone(), stat_data: Some(stat_data) });
         self.failures = 0;
-        let mark = WrittenView { path: view.path.clone(), revision, digest };
-        super::merge_marks(&mut self.pending_marks, vec![mark]);
+        let mark = ViewMark { path: view.path.clone(), revision, digest };
+        super::merge_view_marks(&mut self.pending_view_marks, vec![mark]);
         Ok(quarantined)
     }
 
-    /// Inspects the file at the view's path. Returns its signature if it has the wanted content already. Quarantines
-    /// an unknown file.
+    /// Inspects the file at the view's path. Returns its stat data if it has the wanted content already.
+    /// Quarantines an unknown file.
     fn inspect(
         &self,
         path: &Path,
         wanted: &Digest,
-    ) -> io::Result<(Option<Signature>, Option<QuarantinedFile>)> {
+    ) -> io::Result<(Option<StatData>, Option<QuarantinedFile>)> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, None)),
             Err(error) => return Err(error),
         };
-        let signature = Signature::of(&metadata);
+        let stat_data = StatData::of(&metadata);
         let known = self.known.get(path);
         let found = match known {
-            Some(known) if known.signature.as_ref() == Some(&signature) => Some(known.digest.clone()),
+            Some(known) if known.stat_data.as_ref() == Some(&stat_data) => Some(known.digest.clone()),
             Some(_) | None if metadata.is_file() => Some(Digest::of(fs::read(path)?)),
             Some(_) | None => None,
         };
         if found.as_ref() == Some(wanted) {
-            return Ok((Some(signature), None));
+            return Ok((Some(stat_data), None));
         }
         if found.is_some() && known.map(|known| &known.digest) == found.as_ref() {
             return Ok((None, None));
@@ -217,7 +217,7 @@ impl ViewFiles {
         // ever.
         if fs::symlink_metadata(path)?.is_file() {
             if let Err(error) = fs::copy(path, &moved_to) {
-                // An incomplete copy is no evidence and takes up space.
+                // An incomplete copy is useless and takes up space.
                 let _ = fs::remove_file(&moved_to);
                 return Err(error);
             }
@@ -236,7 +236,7 @@ pub(crate) fn create_private_dir(directory: &Path) -> io::Result<()> {
 }
 
 /// Replaces a file by temporary file and rename: a reader sees the old or the new content.
-fn replace(path: &Path, body: &[u8], durability: Durability) -> io::Result<Signature> {
+fn replace(path: &Path, body: &[u8], durability: Durability) -> io::Result<StatData> {
     let directory = path.parent().ok_or_else(|| io::Error::other("a view has a directory"))?;
     fs::create_dir_all(directory)?;
     let mut file = tempfile::Builder::new()
@@ -247,13 +247,13 @@ fn replace(path: &Path, body: &[u8], durability: Durability) -> io::Result<Signa
     if durability == Durability::Synced {
         file.as_file().sync_data()?;
     }
-    // Before the file is visible: a later change then has another signature.
-    let signature = Signature::of(&file.as_file().metadata()?);
+    // Before the file is visible: a later change then has other stat data.
+    let stat_data = StatData::of(&file.as_file().metadata()?);
     file.persist(path).map_err(|error| error.error)?;
     if durability == Durability::Synced {
         File::open(directory)?.sync_all()?;
     }
-    Ok(signature)
+    Ok(stat_data)
 }
 
 #[cfg(test)]
@@ -320,7 +320,7 @@ mod tests {
     fn a_view_of_an_earlier_engine_is_recognised() {
         let (directory, path, mut views) = test_env();
         views.write(&view(&path, "one"), Revision(1), Durability::Buffered).unwrap();
-        let marks = views.take_marks();
+        let marks = views.take_view_marks();
         let mut later = ViewFiles::new(&marks, directory.path().join("quarantine"));
         assert!(later.write(&view(&path, "two"), Revision(2), Durability::Buffered).unwrap().is_none());
         // Written after the last commit: not marked, but with the content that would be written.

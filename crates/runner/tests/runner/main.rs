@@ -14,7 +14,7 @@ use std::sync::Arc;
 use protocol::peer::{self, Peer};
 use runner::Journal;
 
-/// Returns the document of a cycle.
-fn cycle_document(cycle: &Journal) -> Arc<peer::Document> {
+/// Returns the document of a peer cycle.
+fn peer_document(cycle: &Journal) -> Arc<peer::Document> {
     cycle.document().typed::<Peer>()
 }

@@ -84,9 +84,9 @@ fn network_magic(magic: u32) -> Option<&'static str> {
 ///
 /// The kernel closes the files of a killed process, too, so every writer triggers it.
 #[derive(Debug)]
-pub(crate) struct Wakeup(AsyncFd<Inotify>);
+pub(crate) struct FileWatch(AsyncFd<Inotify>);
 
-impl Wakeup {
+impl FileWatch {
     /// Subscribes to every close after this call.
     pub(crate) fn subscribe(file: &Path) -> io::Result<Self> {
         let inotify = Inotify::init()?;

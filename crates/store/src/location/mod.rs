@@ -51,7 +51,7 @@ pub enum LocateError {
         "the store `{}` would be on a network file system ({kind}); set CALLBOARD_STORE to a local directory",
         path.display()
     )]
-    Network { path: PathBuf, kind: &'static str },
+    NetworkFileSystem { path: PathBuf, kind: &'static str },
     #[error("git tracks files in the store `{}`; set CALLBOARD_STORE to another directory", path.display())]
     Tracked { path: PathBuf },
     #[error("`{}` exists and is not a directory", path.display())]
@@ -266,7 +266,7 @@ fn refuse_network(root: &Path) -> Result<(), LocateError> {
     let existing = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
     match os::network_file_system(existing) {
         Ok(None) => Ok(()),
-        Ok(Some(kind)) => Err(LocateError::Network { path: root.to_owned(), kind }),
+        Ok(Some(kind)) => Err(LocateError::NetworkFileSystem { path: root.to_owned(), kind }),
         Err(source) => Err(LocateError::Io { path: existing.to_owned(), source }),
     }
 }

@@ -9,11 +9,13 @@ use protocol::{Revision, RunId};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
-use crate::nats::connection::{Conflict, NatsSettings, Notify, RequestFailure, Session, ignore_notices};
+use crate::nats::connection::{
+    Conflict, NatsSettings, NoticeHandler, RequestFailure, Session, ignore_notices,
+};
 use crate::nats::health::{NatsWarning, UnknownMessage};
-use crate::nats::journal::{Content, RunTip, Watch};
+use crate::nats::journal::{Content, JournalEnd, Watch};
 use crate::run_writer::BufferedRun;
 use crate::store::{LoadedRun, NewEntries, RunListing, Store, StoredDocument, StoredEntry};
 use crate::{Digest, EngineHolder, EngineLock, ExternalWrite, LockPurpose, RunWriteError};
@@ -28,19 +30,19 @@ pub struct NatsStore(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     settings: NatsSettings,
-    notify: Notify,
+    notify: NoticeHandler,
     session: OnceCell<Arc<Session>>,
 }
 
 impl NatsStore {
     #[must_use]
     pub fn new(settings: NatsSettings) -> Self {
-        Self::with_notify(settings, ignore_notices)
+        Self::with_notice_handler(settings, ignore_notices)
     }
 
     /// Creates a store that reports waiting and warnings to `notify`.
     #[must_use]
-    pub fn with_notify(settings: NatsSettings, notify: Notify) -> Self {
+    pub fn with_notice_handler(settings: NatsSettings, notify: NoticeHandler) -> Self {
         Self(Arc::new(Inner { settings, notify, session: OnceCell::new() }))
     }
 
@@ -111,8 +113,12 @@ impl Store for NatsStore {
         self.session().await?.commit(commit).await
     }
 
-    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        self.session().await?.resolve_write(run, write_id).await
+    async fn resolve_unknown_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        self.session().await?.resolve_unknown_write(run, write_id).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
@@ -124,16 +130,16 @@ impl Store for NatsStore {
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
-        Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.protocol))
+        Ok(self.session().await?.last_reconciled_record(run).await?.map(|newest| newest.head.protocol))
     }
 
     async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        Ok(self.session().await?.newest_record(run).await?.map(|newest| newest.head.revision))
+        Ok(self.session().await?.last_reconciled_record(run).await?.map(|newest| newest.head.revision))
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
         let session = self.session().await?;
-        let Some(newest) = session.newest_record(run).await? else { return Ok(None) };
+        let Some(newest) = session.last_reconciled_record(run).await? else { return Ok(None) };
         let revision = newest.head.revision;
         let parts = session.parts_at(run, revision).await?;
         Ok(Some(StoredDocument { protocol: newest.head.protocol, revision, parts }))
@@ -188,7 +194,7 @@ impl Store for NatsStore {
         self.session().await?.blob(digest).await
     }
 
-    fn exposes_documents(&self) -> bool {
+    fn has_public_documents(&self) -> bool {
         true
     }
 
@@ -200,15 +206,15 @@ impl Store for NatsStore {
         Ok(self.session().await?.quarantine_external_writes(run, external_write).await?)
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
+    async fn record_view_marks(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
         let session = self.session().await?;
         let mut conflicts = session.journal.conflict_backoff("mark views at");
         let content = Content::ViewMarks { id: Uuid::now_v7().to_string(), views };
         loop {
-            let Some(newest) = session.newest_record(run).await? else {
+            let Some(newest) = session.last_reconciled_record(run).await? else {
                 return Err(WriteError::NoSuchRun { run: run.clone() });
             };
-            match session.append_content(run, RunTip::of(Some(&newest)), &content).await? {
+            match session.append_content(run, JournalEnd::of(Some(&newest)), &content).await? {
                 Ok(()) => return Ok(()),
                 Err(Conflict) => {
                     conflicts

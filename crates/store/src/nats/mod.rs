@@ -26,10 +26,10 @@ mod journal;
 
 pub use backend::NatsStore;
 pub use connection::{
-    Access, BLOB_STREAM, MIN_VERSION, NatsConnectError, NatsNotice, NatsSettings, NatsSettingsError, Notify,
-    Timeouts, Tls,
+    BLOB_STREAM, MIN_VERSION, NatsAuth, NatsConnectError, NatsNotice, NatsSettings, NatsSettingsError,
+    NoticeHandler, Timeouts, Tls,
 };
-pub use documents::{KvBucket, KvEntry};
+pub use documents::{KvEntry, StandaloneBucket};
 pub(crate) use engine_lock::Lease;
 pub use health::{MissingBlobs, NatsWarning, UnknownMessage};
 pub(crate) use journal::Watch;

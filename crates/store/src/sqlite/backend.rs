@@ -12,7 +12,7 @@ use super::connection::{Database, OpenError, StoreInspection, WriteFailure, insp
 use super::lock::engine;
 use super::sql::{read, write};
 use super::watch::Watch;
-use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, WriteId, WrittenView};
+use crate::commit::{COMMIT_LIMIT, Commit, Part, Position, ViewMark, WriteId};
 use crate::error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError};
 use crate::store::{LoadedRun, NewEntries, RunListing, Store, StoredDocument, StoredEntry};
 use crate::{Digest, EngineHolder, EngineLock, Location, LockPurpose};
@@ -78,13 +78,17 @@ impl Store for SqliteStore {
             Ok(outcome) => outcome,
             Err(WriteFailure::Unavailable(unavailable)) => Err(unavailable.into()),
             Err(WriteFailure::OutcomeUnknown { source, .. }) => {
-                Err(CommitError::Unknown { write_id, source: source.into() })
+                Err(CommitError::OutcomeUnknown { write_id, source: source.into() })
             }
         }
     }
 
-    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        Ok(self.read(|tx| read::resolve_write(tx, run, write_id))?)
+    async fn resolve_unknown_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        Ok(self.read(|tx| read::resolve_unknown_write(tx, run, write_id))?)
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
@@ -168,9 +172,9 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
+    async fn record_view_marks(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
         let run = run.clone();
-        self.blocking(move |database| database.write(|tx| write::mark_views(tx, &run, &views))?).await
+        self.blocking(move |database| database.write(|tx| write::record_view_marks(tx, &run, &views))?).await
     }
 
     async fn lock_engine_for(

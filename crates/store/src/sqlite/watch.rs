@@ -3,7 +3,7 @@
 use protocol::{Revision, RunId};
 
 use crate::error::{ReadError, Unavailable};
-use crate::os::Wakeup;
+use crate::os::FileWatch;
 use crate::sqlite::SqliteStore;
 use crate::store::{Store as _, StoredEntry};
 
@@ -13,13 +13,13 @@ pub(crate) struct Watch {
     store: SqliteStore,
     run: RunId,
     after: Revision,
-    wakeup: Wakeup,
+    wakeup: FileWatch,
 }
 
 impl Watch {
     pub(super) fn subscribe(store: SqliteStore, run: RunId, after: Revision) -> Result<Self, Unavailable> {
         let path = store.0.writer_lock.path();
-        let wakeup = Wakeup::subscribe(path).map_err(|source| failed(&store, source))?;
+        let wakeup = FileWatch::subscribe(path).map_err(|source| failed(&store, source))?;
         // The subscription is by name. Only this check proves that it is for the file that writers lock.
         store.0.check_files()?;
         Ok(Self { store, run, after, wakeup })

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use protocol::{Epoch, Revision};
 use store::{
-    Commit, CommitError, Digest, EngineLockError, LockPurpose, Position, Store, WriteError, WriteId,
-    WrittenView,
+    Commit, CommitError, Digest, EngineLockError, LockPurpose, Position, Store, ViewMark, WriteError, WriteId,
 };
 
 use super::{Backend, entry_commit, item, part, run};
@@ -14,8 +13,8 @@ fn bodies(entries: &[store::StoredEntry]) -> Vec<(u64, &str)> {
     entries.iter().map(|entry| (entry.revision.0, entry.body.as_str())).collect()
 }
 
-fn written_view(path: &str, revision: u64) -> WrittenView {
-    WrittenView { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
+fn view_mark(path: &str, revision: u64) -> ViewMark {
+    ViewMark { path: path.to_owned(), revision: Revision(revision), digest: Digest::of(path) }
 }
 
 pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
@@ -25,7 +24,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
         .commit(Commit {
             parts: vec![part("/steps/a", "{\"ü\":1}")],
             outbox: vec![item("start:a#1.1", "{}"), item("another", "[]")],
-            views: vec![written_view("run_state.json", 1)],
+            views: vec![view_mark("run_state.json", 1)],
             summary: "{\"state\":\"open\"}".to_owned(),
             ..entry_commit(&run, Position::absent(), "opened")
         })
@@ -40,7 +39,7 @@ pub(crate) async fn a_commit_is_read_back_whole<B: Backend>(backend: B) {
     assert_eq!(loaded.summary, "{\"state\":\"open\"}");
     assert_eq!(bodies(&loaded.tail), [(1, "opened")]);
     assert_eq!(loaded.outbox, [item("start:a#1.1", "{}"), item("another", "[]")]);
-    assert_eq!(loaded.views, [written_view("run_state.json", 1)]);
+    assert_eq!(loaded.views, [view_mark("run_state.json", 1)]);
     assert_eq!(store.parts_at(&run, Revision(1)).await.unwrap(), [part("/steps/a", "{\"ü\":1}")]);
 }
 
@@ -108,7 +107,7 @@ pub(crate) async fn a_refused_commit_leaves_nothing_behind<B: Backend>(backend: 
         parts: vec![part("document", "lost"), part("other", "lost")],
         outbox: vec![item("lost", "{}")],
         acknowledged: vec!["pending".to_owned()],
-        views: vec![written_view("lost", 2)],
+        views: vec![view_mark("lost", 2)],
         snapshot: Some("lost".to_owned()),
         summary: "lost".to_owned(),
         ..entry_commit(&run, first, "lost")
@@ -292,18 +291,18 @@ pub(crate) async fn acknowledged_items_leave_the_outbox<B: Backend>(backend: B) 
 }
 
 pub(crate) async fn a_write_id_resolves_to_its_position<B: Backend>(backend: B) {
-    let (store, run) = (backend.store(), run("settled"));
+    let (store, run) = (backend.store(), run("resolved"));
     let commit = entry_commit(&run, Position::absent(), "");
     let landed = commit.write_id;
-    assert_eq!(store.resolve_write(&run, landed).await.unwrap(), None);
+    assert_eq!(store.resolve_unknown_write(&run, landed).await.unwrap(), None);
     let position = store.commit(commit).await.unwrap();
     let refused = entry_commit(&run, Position::absent(), "");
     let lost = refused.write_id;
     store.commit(refused).await.unwrap_err();
     store.commit(entry_commit(&run, position, "")).await.unwrap();
-    assert_eq!(store.resolve_write(&run, landed).await.unwrap(), Some(position));
-    assert_eq!(store.resolve_write(&run, lost).await.unwrap(), None);
-    assert_eq!(store.resolve_write(&super::run("other"), landed).await.unwrap(), None);
+    assert_eq!(store.resolve_unknown_write(&run, landed).await.unwrap(), Some(position));
+    assert_eq!(store.resolve_unknown_write(&run, lost).await.unwrap(), None);
+    assert_eq!(store.resolve_unknown_write(&super::run("other"), landed).await.unwrap(), None);
 }
 
 pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: Backend>(backend: B) {
@@ -313,7 +312,7 @@ pub(crate) async fn a_commit_at_the_limit_lands_and_one_byte_more_is_refused<B: 
             parts: vec![part("document", "{}")],
             outbox: vec![item("id", "{}")],
             acknowledged: vec!["id".to_owned()],
-            views: vec![written_view("view", 1)],
+            views: vec![view_mark("view", 1)],
             snapshot: Some("{}".to_owned()),
             ..entry_commit(&run, Position::absent(), "")
         };
@@ -344,15 +343,15 @@ pub(crate) async fn blobs_come_back_by_their_digest<B: Backend>(backend: B) {
 
 pub(crate) async fn written_views_come_back<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("views"));
-    let early = store.mark_views(&run, vec![written_view("a.json", 1)]).await;
+    let early = store.record_view_marks(&run, vec![view_mark("a.json", 1)]).await;
     assert!(matches!(early, Err(WriteError::NoSuchRun { .. })));
-    let views = vec![written_view("a.json", 1), written_view("b.json", 1)];
+    let views = vec![view_mark("a.json", 1), view_mark("b.json", 1)];
     store.commit(Commit { views, ..entry_commit(&run, Position::absent(), "") }).await.unwrap();
-    let changed = WrittenView { digest: Digest::of("new content"), ..written_view("b.json", 2) };
-    store.mark_views(&run, vec![changed.clone(), written_view("c.json", 2)]).await.unwrap();
+    let changed = ViewMark { digest: Digest::of("new content"), ..view_mark("b.json", 2) };
+    store.record_view_marks(&run, vec![changed.clone(), view_mark("c.json", 2)]).await.unwrap();
     let loaded = store.load(&run).await.unwrap().unwrap();
-    assert_eq!(loaded.views, [written_view("a.json", 1), changed, written_view("c.json", 2)]);
-    assert_eq!(loaded.position.revision, Revision(1), "marking views is not a commit");
+    assert_eq!(loaded.views, [view_mark("a.json", 1), changed, view_mark("c.json", 2)]);
+    assert_eq!(loaded.position.revision, Revision(1), "recording view marks is not a commit");
 }
 
 pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
@@ -446,7 +445,7 @@ pub(crate) async fn a_removed_run_is_gone_and_its_name_is_free<B: Backend>(backe
     let whole = |run, position, entry| Commit {
         parts: vec![part("document", entry)],
         outbox: vec![item("pending", "{}")],
-        views: vec![written_view("run_state.json", 1)],
+        views: vec![view_mark("run_state.json", 1)],
         snapshot: Some("state".to_owned()),
         ..entry_commit(run, position, entry)
     };
@@ -513,5 +512,5 @@ pub(crate) async fn a_cancelled_wait_loses_nothing<B: Backend>(backend: B) {
     assert!(nothing.is_none());
     store.commit(entry_commit(&run, position, "last")).await.unwrap();
     assert_eq!(bodies(&waiting.await.unwrap()), [(21, "last")]);
-    assert_eq!(store.resolve_write(&run, WriteId::new()).await.unwrap(), None);
+    assert_eq!(store.resolve_unknown_write(&run, WriteId::new()).await.unwrap(), None);
 }

@@ -1,11 +1,11 @@
 //! The contract suite: what every backend guarantees.
 //!
 //! A backend joins with a fixture that implements [`Backend`] and `contract_suite!(ItsFixture)`. Tests with several
-//! processes start this test binary again, with a role from `roles`.
+//! processes start this test binary again, with a task from `child_tasks`.
 
 pub(crate) mod basics;
+pub(crate) mod child_tasks;
 pub(crate) mod processes;
-pub(crate) mod roles;
 
 use std::ffi::{OsStr, OsString};
 
@@ -20,7 +20,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// The size of the largest commit that this backend accepts.
     const LIMIT: usize;
 
-    /// Whether entries describe every change of a run.
+    /// Whether entries describe every change of a run, so that a client can catch up with them. Other programs can
+    /// also change a document in a bucket.
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = true;
 
     /// How many commits each of the writers of a contended run makes. The cost of a conflict differs between backends.
@@ -94,8 +95,8 @@ macro_rules! contract_suite {
 
         /// Does nothing unless a test of this suite has started it as a child process.
         #[test]
-        fn child_role() {
-            contract::roles::run_role::<$backend>();
+        fn child_task() {
+            contract::child_tasks::run_child_task::<$backend>();
         }
     };
     ($backend:ty: $($module:ident::$test:ident,)*) => {

@@ -6,15 +6,15 @@ use std::process::{Command, Stdio};
 use protocol::{Epoch, Revision, RunId};
 use store::{Commit, EngineLockError, Position, Store, WriteId};
 
-use super::roles::RoleProcess;
+use super::child_tasks::ChildProcess;
 use super::{Backend, entry_commit, item, part, run};
 
 pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("counted"));
     let parts = vec![part("count", "0")];
     store.commit(Commit { parts, ..entry_commit(&run, Position::absent(), "opened") }).await.unwrap();
-    let processes: Vec<RoleProcess> =
-        (0..16).map(|_| RoleProcess::start(&backend, "count", &run, B::COMMITS_PER_WRITER)).collect();
+    let processes: Vec<ChildProcess> =
+        (0..16).map(|_| ChildProcess::start(&backend, "count", &run, B::COMMITS_PER_WRITER)).collect();
     let conflicts: u64 =
         processes.into_iter().map(|process| process.succeed()[0].parse::<u64>().unwrap()).sum();
     assert!(conflicts > 0, "no writer met a conflict");
@@ -29,7 +29,7 @@ pub(crate) async fn sixteen_writers_lose_and_duplicate_nothing<B: Backend>(backe
 
 pub(crate) async fn a_second_engine_is_refused_until_the_first_is_killed<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("locked"));
-    let mut engine = RoleProcess::start(&backend, "lock", &run, 0);
+    let mut engine = ChildProcess::start(&backend, "lock", &run, 0);
     assert_eq!(engine.next_line().as_deref(), Some("1"));
     let refused = store.lock_engine(&run).await.unwrap_err();
     let EngineLockError::Held { pid, ref host, .. } = refused else { panic!("{refused}") };
@@ -53,9 +53,9 @@ pub(crate) async fn a_child_of_the_engine_does_not_keep_the_lock<B: Backend>(bac
 pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: Backend>(backend: B) {
     let last = 10 * B::COMMITS_PER_WRITER;
     let run = run("watched");
-    let mut watcher = RoleProcess::start(&backend, "watch", &run, last);
+    let mut watcher = ChildProcess::start(&backend, "watch", &run, last);
     assert_eq!(watcher.next_line().as_deref(), Some("ready"));
-    let write = || RoleProcess::start(&backend, "write", &run, last);
+    let write = || ChildProcess::start(&backend, "write", &run, last);
     let mut writers = vec![write(), write(), write()];
     // One of the writers is killed, twenty times in all.
     for revision in 1..=last {
@@ -73,7 +73,7 @@ const KILLS: usize = 20;
 
 pub(crate) async fn every_acknowledged_commit_of_a_killed_writer_is_there<B: Backend>(backend: B) {
     let run = run("killed");
-    let write = || RoleProcess::start(&backend, "write", &run, u64::MAX);
+    let write = || ChildProcess::start(&backend, "write", &run, u64::MAX);
     let mut writers = vec![write(), write(), write()];
     let mut acknowledged = Vec::new();
     for _ in 0..KILLS {
@@ -109,7 +109,8 @@ pub(crate) async fn expect_acknowledged(
     for line in acknowledged {
         let (revision, id) = line.split_once(' ').unwrap();
         let id: WriteId = serde_json::from_value(id.into()).unwrap();
-        let position = store.resolve_write(run, id).await.unwrap().expect("an acknowledged commit is there");
+        let position =
+            store.resolve_unknown_write(run, id).await.unwrap().expect("an acknowledged commit is there");
         assert_eq!(position.revision.to_string(), revision);
         assert!(revisions.insert(position.revision), "two commits made revision {revision}");
     }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use store::{Access, NatsConnectError, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
+use store::{NatsAuth, NatsConnectError, NatsSettings, NatsStore, Position, Store as _, Tls, Unavailable};
 use testkit::nats::Server;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -89,7 +89,7 @@ async fn a_password_is_accepted_and_a_wrong_one_is_refused_without_showing_it() 
 #[tokio::test]
 async fn a_token_is_accepted_and_a_wrong_one_is_refused_without_showing_it() {
     let server = Server::start_with("authorization { token: r1ght }");
-    let with = |token: &str| NatsSettings { access: Access::Token(token.to_owned()), ..server.settings() };
+    let with = |token: &str| NatsSettings { auth: NatsAuth::Token(token.to_owned()), ..server.settings() };
     let (error, words) = assert_refused(with("wr0ng"), &["wr0ng"]).await;
     assert_unauthorized(&error);
     assert!(words.contains("authorization failed"), "{words}");
@@ -105,7 +105,7 @@ async fn an_nkey_is_accepted_and_another_one_is_refused() {
     let with = |text: &str| {
         let file = directory.path().join("seed");
         fs::write(&file, text).unwrap();
-        NatsSettings { access: Access::Nkey(file), ..server.settings() }
+        NatsSettings { auth: NatsAuth::Nkey(file), ..server.settings() }
     };
     let seed = ours.seed().unwrap();
     assert_accepted(with(&format!("{seed}\n")), &[&seed]).await;
@@ -116,8 +116,8 @@ async fn an_nkey_is_accepted_and_another_one_is_refused() {
     let (error, words) = assert_refused(with(truncated), &[truncated]).await;
     assert!(matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
     assert!(words.contains("not hold an nkey seed"), "{words}");
-    let missing = Access::Nkey(directory.path().join("nowhere"));
-    let (error, words) = assert_refused(NatsSettings { access: missing, ..server.settings() }, &[]).await;
+    let missing = NatsAuth::Nkey(directory.path().join("nowhere"));
+    let (error, words) = assert_refused(NatsSettings { auth: missing, ..server.settings() }, &[]).await;
     assert!(matches!(connect_error(&error), Some(NatsConnectError::UnreadableFile { .. })), "{words}");
     assert!(words.contains("nowhere"), "{words}");
 }
@@ -157,10 +157,10 @@ fn user_jwt(account: &KeyPair, user: &KeyPair) -> String {
 }
 
 /// Writes a credentials file as `nsc` does.
-fn credentials(directory: &Path, name: &str, token: &str, seed: &str) -> PathBuf {
+fn credentials(directory: &Path, name: &str, jwt: &str, seed: &str) -> PathBuf {
     let file = directory.join(name);
     let text = format!(
-        "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
+        "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
          -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
     );
     fs::write(&file, text).unwrap();
@@ -180,12 +180,12 @@ async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
         system_key = system.public_key(),
     ));
     let directory = tempfile::tempdir().unwrap();
-    let with = |file: PathBuf| NatsSettings { access: Access::Credentials(file), ..server.settings() };
-    let file = |name: &str, token: &str, seed: &str| with(credentials(directory.path(), name, token, seed));
+    let with = |file: PathBuf| NatsSettings { auth: NatsAuth::Credentials(file), ..server.settings() };
+    let file = |name: &str, jwt: &str, seed: &str| with(credentials(directory.path(), name, jwt, seed));
 
     let (ann, bob) = (KeyPair::new_user(), KeyPair::new_user());
-    let (token, seed) = (user_jwt(&ours, &ann), ann.seed().unwrap());
-    assert_accepted(file("ann", &token, &seed), &[&token, &seed]).await;
+    let (jwt, seed) = (user_jwt(&ours, &ann), ann.seed().unwrap());
+    assert_accepted(file("ann", &jwt, &seed), &[&jwt, &seed]).await;
 
     // A user of an account that the operator does not know.
     let (foreign, bob_seed) = (user_jwt(&KeyPair::new_account(), &bob), bob.seed().unwrap());
@@ -193,7 +193,7 @@ async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
     assert_unauthorized(&error);
     assert!(words.contains("authorization failed"), "{words}");
     // Ann's JWT with another user's seed.
-    let (error, _) = assert_refused(file("stolen", &token, &bob_seed), &[&token, &bob_seed]).await;
+    let (error, _) = assert_refused(file("stolen", &jwt, &bob_seed), &[&jwt, &bob_seed]).await;
     assert_unauthorized(&error);
     // No credentials.
     assert_refused(server.settings(), &[]).await;

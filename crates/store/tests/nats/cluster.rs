@@ -42,7 +42,7 @@ impl ThreeServers {
         cluster
     }
 
-    /// Returns which server leads the stream of the journal.
+    /// Returns which server leads the stream of the journal: the number in its name, which is `n0`, `n1` or `n2`.
     async fn leader(&self) -> usize {
         loop {
             let client =
@@ -117,7 +117,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
         (id, store.commit(commit).await.unwrap_err())
     });
     let outcomes = join_all(commits).await;
-    let unknown = |error: &CommitError| matches!(error, CommitError::Unknown { .. });
+    let unknown = |error: &CommitError| matches!(error, CommitError::OutcomeUnknown { .. });
     assert!(outcomes.iter().any(|(_, error)| unknown(error)), "{outcomes:?}");
     for server in cluster.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
         server.restart();
@@ -125,7 +125,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
 
     for ((run, first), (id, error)) in runs.iter().zip(firsts).zip(outcomes) {
         let landed = loop {
-            match store.resolve_write(run, id).await {
+            match store.resolve_unknown_write(run, id).await {
                 Ok(landed) => break landed,
                 Err(ReadError::Unavailable(_)) => {}
                 Err(error) => panic!("{error}"),

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use store::{CommitError, EngineLockError, NatsSettings, NatsStore, Position, Store as _};
 use testkit::nats::{Proxy, Server};
 
-use crate::contract::roles::RoleProcess;
+use crate::contract::child_tasks::ChildProcess;
 use crate::contract::{entry_commit, run};
 
 /// A store with short leases. The first store sets the duration of leases for all.
@@ -21,7 +21,7 @@ async fn with_short_leases(server: &Server) -> NatsStore {
 async fn a_run_whose_lease_has_expired_can_be_taken_over() {
     let server = Server::start();
     let (store, run) = (with_short_leases(&server).await, run("locked"));
-    let mut engine = RoleProcess::start(&server, "lock", &run, 0);
+    let mut engine = ChildProcess::start(&server, "lock", &run, 0);
     assert_eq!(engine.next_line().as_deref(), Some("1"));
     // The process is alive, so only its lease can tell that it does not act.
     let engine_pid = Pid::from_raw(engine.pid().try_into().unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! The NATS backend: the contract suite on a real server, and what is true of NATS alone.
 //!
 //! The suite runs twice, because a commit of a run with a document takes another path: it is an entry of the KV bucket,
-//! copied to the journal. Child processes of both suites enter through `child_role` of this module; the address
+//! copied to the journal. Child processes of both suites enter through `child_task` of this module; the address
 //! tells them whether their commits carry documents.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

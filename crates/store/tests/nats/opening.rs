@@ -150,11 +150,11 @@ async fn existing_streams_with_limits_are_used_and_each_limit_is_a_warning() {
     // A message that the stream does not accept goes into a blob.
     let (large, first) = (run("large"), Position::absent());
     store.commit(entry_commit(&large, first, &"x".repeat(20_000))).await.unwrap();
-    let shown = store::Commit {
+    let with_document = store::Commit {
         document: Some("{}".to_owned()),
-        ..entry_commit(&run("shown"), first, &"x".repeat(20_000))
+        ..entry_commit(&run("with-document"), first, &"x".repeat(20_000))
     };
-    store.commit(shown).await.unwrap();
+    store.commit(with_document).await.unwrap();
 }
 
 #[tokio::test]
@@ -182,13 +182,13 @@ async fn a_deleted_stream_is_an_error_and_not_created_again() {
         async_nats::jetstream::new(client).delete_stream(stream).await.unwrap();
         // Large enough to need both streams.
         let error = store.commit(entry_commit(&run("r"), first, &"x".repeat(300_000))).await.unwrap_err();
-        let CommitError::Unavailable(Unavailable::NoStream { stream: missing, .. }) = &error else {
+        let CommitError::Unavailable(Unavailable::StreamDeleted { stream: missing, .. }) = &error else {
             panic!("{error:?}")
         };
         assert_eq!(missing, stream);
         let error = NatsStore::new(server.settings()).open().await.unwrap_err();
         assert!(
-            matches!(&error, Unavailable::NoStream { stream: missing, .. } if missing == stream),
+            matches!(&error, Unavailable::StreamDeleted { stream: missing, .. } if missing == stream),
             "{error}"
         );
     }
@@ -205,7 +205,7 @@ async fn leases_without_a_journal_show_that_it_was_deleted() {
     }
     let error = NatsStore::new(server.settings()).open().await.unwrap_err();
     assert!(
-        matches!(&error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal"),
+        matches!(&error, Unavailable::StreamDeleted { stream, .. } if stream == "callboard-journal"),
         "{error}"
     );
     streams.delete_stream("callboard-leases").await.unwrap();

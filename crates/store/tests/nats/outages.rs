@@ -6,8 +6,8 @@ use protocol::{Revision, RunId};
 use store::{CommitError, NatsSettings, NatsStore, Position, ReadError, Store, Timeouts, Unavailable};
 use testkit::nats::Server;
 
+use crate::contract::child_tasks::ChildProcess;
 use crate::contract::processes::expect_acknowledged;
-use crate::contract::roles::RoleProcess;
 use crate::contract::{Backend, entry_commit, run};
 
 /// A store with short timeouts.
@@ -44,10 +44,10 @@ async fn an_unacknowledged_write_that_landed_is_found() {
     let commit = entry_commit(&run, first, "2");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
-    assert!(matches!(error, CommitError::Unknown { write_id, .. } if write_id == id), "{error:?}");
+    assert!(matches!(error, CommitError::OutcomeUnknown { write_id, .. } if write_id == id), "{error:?}");
     // The write is in the server's socket.
     server.resume();
-    let position = store.resolve_write(&run, id).await.unwrap().unwrap();
+    let position = store.resolve_unknown_write(&run, id).await.unwrap().unwrap();
     assert_eq!(position.revision, Revision(2));
     store.commit(entry_commit(&run, position, "3")).await.unwrap();
     let entries = store.entries(&run, Revision(0)).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_watch_whose_calls_are_dropped_notices_a_deleted_journal() {
     for _ in 0..10 {
         if let Ok(entries) = tokio::time::timeout(Duration::from_millis(300), watch.next()).await {
             let error = entries.unwrap_err();
-            assert!(matches!(error, ReadError::Unavailable(Unavailable::NoStream { .. })), "{error:?}");
+            assert!(matches!(error, ReadError::Unavailable(Unavailable::StreamDeleted { .. })), "{error:?}");
             return;
         }
         tokio::time::pause();
@@ -104,14 +104,14 @@ async fn a_server_killed_under_eight_writers_loses_and_doubles_nothing() {
 /// Processes that commit to one run as fast as they can, and print what was acknowledged.
 pub(crate) struct Writers {
     pub(crate) run: RunId,
-    children: Vec<RoleProcess>,
+    children: Vec<ChildProcess>,
     acknowledged: Vec<String>,
 }
 
 impl Writers {
     pub(crate) fn start<B: Backend>(backend: &B) -> Self {
         let run = run("written");
-        let children = (0..8).map(|_| RoleProcess::start(backend, "write", &run, u64::MAX)).collect();
+        let children = (0..8).map(|_| ChildProcess::start(backend, "write", &run, u64::MAX)).collect();
         Self { run, children, acknowledged: Vec::new() }
     }
 

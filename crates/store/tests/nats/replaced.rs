@@ -9,11 +9,11 @@ use testkit::nats::{Proxy, Server};
 use crate::contract::{entry_commit, run};
 
 fn is_deleted_journal(error: &Unavailable) -> bool {
-    matches!(error, Unavailable::NoStream { stream, .. } if stream == "callboard-journal")
+    matches!(error, Unavailable::StreamDeleted { stream, .. } if stream == "callboard-journal")
 }
 
 fn is_other_store(error: &Unavailable) -> bool {
-    matches!(error, Unavailable::OtherStore { .. })
+    matches!(error, Unavailable::StoreReplaced { .. })
 }
 
 /// Compare-and-set accepts this commit: the run has the same last sequence in both stores.
@@ -53,7 +53,7 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
     // A write that was sent before the check may have landed.
     let error = match store.commit(entry_commit(&run, first, "2")).await.unwrap_err() {
         CommitError::Unavailable(error) => error,
-        CommitError::Unknown { source, .. } => *source.downcast().unwrap(),
+        CommitError::OutcomeUnknown { source, .. } => *source.downcast().unwrap(),
         error => panic!("{error:?}"),
     };
     assert!(is_deleted_journal(&error), "{error:?}");
@@ -90,10 +90,10 @@ async fn a_write_in_flight_while_the_store_is_replaced_has_an_unknown_outcome() 
         NatsStore::new(server.settings()).open().await.unwrap();
         proxy.cut();
     });
-    let Err(CommitError::Unknown { write_id, source }) = outcome else { panic!("{outcome:?}") };
+    let Err(CommitError::OutcomeUnknown { write_id, source }) = outcome else { panic!("{outcome:?}") };
     assert_eq!(write_id, id);
     assert!(is_other_store(source.downcast_ref().unwrap()), "{source:?}");
-    let error = store.resolve_write(&run, id).await.unwrap_err();
+    let error = store.resolve_unknown_write(&run, id).await.unwrap_err();
     assert!(matches!(&error, ReadError::Unavailable(error) if is_other_store(error)), "{error:?}");
 }
 

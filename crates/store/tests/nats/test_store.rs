@@ -8,7 +8,7 @@ use serde_json::json;
 use store::{
     Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, ExternalWrite, LoadedRun,
     LockPurpose, NatsStore, NewEntries, Part, Position, ReadError, RunListing, Store, StoredDocument,
-    StoredEntry, Watch, WriteError, WriteId, WrittenView,
+    StoredEntry, ViewMark, Watch, WriteError, WriteId,
 };
 use testkit::nats;
 
@@ -60,8 +60,12 @@ impl Store for TestStore {
         self.store.commit(Commit { document, ..commit }).await
     }
 
-    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        self.store.resolve_write(run, write_id).await
+    async fn resolve_unknown_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        self.store.resolve_unknown_write(run, write_id).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
@@ -133,8 +137,8 @@ impl Store for TestStore {
         self.store.blob(digest).await
     }
 
-    fn exposes_documents(&self) -> bool {
-        self.store.exposes_documents()
+    fn has_public_documents(&self) -> bool {
+        self.store.has_public_documents()
     }
 
     async fn quarantine_external_write(
@@ -145,8 +149,8 @@ impl Store for TestStore {
         self.store.quarantine_external_write(run, write).await
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
-        self.store.mark_views(run, views).await
+    async fn record_view_marks(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        self.store.record_view_marks(run, views).await
     }
 
     async fn lock_engine_for(

@@ -22,10 +22,10 @@ async fn a_write_resolved_as_lost_does_not_land_later() {
     let commit = entry_commit(&run, first, "late");
     let id = commit.write_id;
     let error = store.commit(commit).await.unwrap_err();
-    assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+    assert!(matches!(error, CommitError::OutcomeUnknown { .. }), "{error:?}");
     let connections = proxy.cut();
     let resolved = loop {
-        match store.resolve_write(&run, id).await {
+        match store.resolve_unknown_write(&run, id).await {
             Ok(resolved) => break resolved,
             Err(ReadError::Unavailable(_)) => {}
             Err(error) => panic!("{error}"),
@@ -82,9 +82,9 @@ async fn a_refusal_without_a_conflict_is_retried() {
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_secs(60)), run("alone"));
     let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
-    proxy.refuse(3);
+    proxy.refuse_run_writes(3);
     assert_eq!(store.commit(entry_commit(&run, first, "2")).await.unwrap().revision, Revision(2));
-    assert_eq!(proxy.refusals(), 0, "every refusal was used");
+    assert_eq!(proxy.remaining_refusals(), 0, "every refusal was used");
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
@@ -96,15 +96,15 @@ async fn reads_go_to_the_leader_of_a_stream() {
     let store = proxy.store(Duration::from_secs(1));
     store.open().await.unwrap();
     proxy.delay_from("DIRECT.GET");
-    let (plain, shown) = (run("plain"), run("peer.global.cycle.1"));
-    for (run, document) in [(&plain, None), (&shown, Some("{}".to_owned()))] {
+    let (without_document, with_document) = (run("plain"), run("peer.global.cycle.1"));
+    for (run, document) in [(&without_document, None), (&with_document, Some("{}".to_owned()))] {
         let (mut position, lock) = (Position::absent(), store.lock_engine(run).await.unwrap());
         // More entries than the store reads one by one, and the last one is in a blob.
         for n in 1..=9_usize {
             let commit = entry_commit(run, position, &"x".repeat(if n == 9 { 200_000 } else { n }));
             let (id, document) = (commit.write_id, document.clone());
             position = store.commit(Commit { document, ..commit }).await.unwrap();
-            assert_eq!(store.resolve_write(run, id).await.unwrap(), Some(position));
+            assert_eq!(store.resolve_unknown_write(run, id).await.unwrap(), Some(position));
         }
         assert_eq!(store.load(run).await.unwrap().unwrap().tail.len(), 9);
         assert!(store.engine_holder(run).await.unwrap().is_some());
@@ -132,7 +132,7 @@ async fn refusals_without_a_conflict_that_do_not_end_are_an_outage() {
     let proxy = Proxy::to(&server).await;
     let (store, run) = (proxy.store(Duration::from_millis(300)), run("alone"));
     let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
-    proxy.refuse(u32::MAX);
+    proxy.refuse_run_writes(u32::MAX);
     let error = store.commit(entry_commit(&run, first, "2")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);

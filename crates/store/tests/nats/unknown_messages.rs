@@ -16,13 +16,14 @@ async fn put(server: &Server, subject: &str, bytes: impl Into<bytes::Bytes>) -> 
     context.publish(subject.to_owned(), bytes.into()).await.unwrap().await.unwrap().sequence
 }
 
-/// Reads an object as any NATS client does.
+/// Reads an object of one chunk without the store.
 async fn object(server: &Server, name: &str) -> Vec<u8> {
     let client = async_nats::connect(server.address()).await.unwrap();
     let stream = async_nats::jetstream::new(client).get_stream("OBJ_callboard-blobs").await.unwrap();
     let meta = format!("$O.callboard-blobs.M.{}", URL_SAFE.encode(name));
     let meta = stream.get_last_raw_message_by_subject(&meta).await.unwrap();
     let meta: serde_json::Value = serde_json::from_slice(&meta.payload).unwrap();
+    assert_eq!(meta["chunks"], 1);
     let chunk = format!("$O.callboard-blobs.C.{}", meta["nuid"].as_str().unwrap());
     stream.get_last_raw_message_by_subject(&chunk).await.unwrap().payload.to_vec()
 }

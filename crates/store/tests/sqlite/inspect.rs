@@ -67,7 +67,7 @@ async fn a_store_that_was_read_after_its_last_commit_is_not_changed() {
     let store = SqliteStore::inspect(&test.location).unwrap().unwrap().store.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 1);
     drop(store);
-    assert_eq!((test.bytes(), touched()), (bytes, at), "the index of the empty log was not rewritten");
+    assert_eq!((test.bytes(), touched()), (bytes, at), "the index of the empty WAL was not rewritten");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use contract::roles::{RoleProcess, WATCH_TIMEOUT};
+use contract::child_tasks::{ChildProcess, WATCH_TIMEOUT};
 use contract::{Backend, entry_commit, part, run};
 use protocol::Revision;
 use rusqlite::Connection;
@@ -119,7 +119,7 @@ async fn a_reader_does_not_wait_for_the_writer_lock() {
     assert_eq!(writing.await.unwrap().unwrap().revision, Revision(2));
 }
 
-/// A limit on file size makes the write to the log fail during `COMMIT`, as a full disk would.
+/// A limit on file size makes the write to the WAL fail during `COMMIT`, as a full disk would.
 #[tokio::test]
 async fn a_commit_that_fails_on_disk_has_an_unknown_outcome_that_resolves() {
     let backend = Sqlite::fresh();
@@ -129,11 +129,11 @@ async fn a_commit_that_fails_on_disk_has_an_unknown_outcome_that_resolves() {
     limited
         .args(["-c", "trap '' XFSZ; ulimit -f 500; exec \"$@\"", "sh"])
         .arg(std::env::current_exe().unwrap());
-    let lines = RoleProcess::start_with(limited, &backend, "commit", &run, 1_000_000).succeed();
-    assert_eq!(lines, ["unknown, settled as None"]);
+    let lines = ChildProcess::start_with(limited, &backend, "commit", &run, 1_000_000).succeed();
+    assert_eq!(lines, ["unknown, resolved as None"]);
     // Nothing of it is left, and the next writer succeeds.
     assert_eq!(store.load(&run).await.unwrap().unwrap().position, first);
-    let lines = RoleProcess::start(&backend, "commit", &run, 1_000_000).succeed();
+    let lines = ChildProcess::start(&backend, "commit", &run, 1_000_000).succeed();
     assert_eq!(lines, ["landed at 2"]);
     backend.verify();
 }

@@ -30,13 +30,13 @@ fn every_statement_except_the_list_of_runs_uses_an_index() {
         let mut explained = database.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
         let mut rows = explained.raw_query();
         while let Some(row) = rows.next().unwrap() {
-            let step: String = row.get("detail").unwrap();
-            let allowed = ALLOWED_SCANS.iter().any(|scan| step == *scan);
+            let detail: String = row.get("detail").unwrap();
+            let allowed = ALLOWED_SCANS.iter().any(|scan| detail == *scan);
             assert!(
-                allowed || !step.starts_with("SCAN") || step.starts_with("SCAN CONSTANT ROW"),
-                "{step}\n{statement}"
+                allowed || !detail.starts_with("SCAN") || detail.starts_with("SCAN CONSTANT ROW"),
+                "{detail}\n{statement}"
             );
-            lists += usize::from(step == "SCAN runs");
+            lists += usize::from(detail == "SCAN runs");
         }
     }
     assert_eq!(lists, 1, "one statement lists all runs");

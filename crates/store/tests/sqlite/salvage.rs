@@ -23,7 +23,7 @@ struct UsedStore {
     blobs: Vec<Vec<u8>>,
 }
 
-/// Makes a store of several runs, with entries from a few bytes to several pages, part of it still in the log.
+/// Makes a store of several runs, with entries from a few bytes to several pages, part of it still in the WAL.
 async fn used_store(random: &mut Rng) -> UsedStore {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
@@ -32,15 +32,15 @@ async fn used_store(random: &mut Rng) -> UsedStore {
     let mut positions = [Position::absent(); 12];
     let blobs: Vec<Vec<u8>> = (0..6).map(|n| format!("blob {n} ").repeat(1 + 300 * n).into_bytes()).collect();
     store.put_blobs(blobs.clone()).await.unwrap();
-    for step in 0..150 {
+    for index in 0..150 {
         let run = random.usize(..positions.len());
         let name = RunId::new(format!("run-{run:02}")).unwrap();
         let length = [20, 400, 3000, 9000, 20_000][random.usize(..5)];
         let body: String = (0..length).map(|_| random.alphanumeric()).collect();
-        let entry = format!("{{\"step\":{step},\"body\":\"{body}\"}}");
+        let entry = format!("{{\"index\":{index},\"body\":\"{body}\"}}");
         let commit = Commit {
             parts: vec![Part { path: "run".to_owned(), body: body[..20].to_owned() }],
-            outbox: vec![OutboxItem { id: format!("start {step}"), body: "{}".to_owned() }],
+            outbox: vec![OutboxItem { id: format!("start {index}"), body: "{}".to_owned() }],
             ..entry_commit(&name, positions[run], &entry)
         };
         positions[run] = store.commit(commit).await.unwrap();
@@ -51,7 +51,7 @@ async fn used_store(random: &mut Rng) -> UsedStore {
             .unwrap();
         written.insert((number, positions[run].revision.0), entry);
     }
-    // Copy the files while they are open, so that the log is not empty, as after a kill.
+    // Copy the files while they are open, so that the WAL is not empty, as after a kill.
     let copy = directory.path().join("copy");
     fs::create_dir(&copy).unwrap();
     for name in ["callboard.db", "callboard.db-wal"] {
@@ -110,7 +110,7 @@ async fn everything_is_read_from_an_undamaged_database() {
     for blob in &used.blobs {
         assert_eq!(salvage.blob(&Digest::of(blob)).unwrap().as_ref(), Some(blob));
     }
-    assert_eq!(salvage.listed().unwrap().len(), 12);
+    assert_eq!(salvage.run_rows().unwrap().len(), 12);
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn commits_after_a_bad_frame_of_the_log_are_read() {
     let found = salvaged_entries(&salvage);
     expect_nothing_invented(&used.written, &found);
     assert!(found.len() + 10 > used.written.len(), "{} of {}", found.len(), used.written.len());
-    let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
+    let newest = used.written.values().find(|text| text.contains("\"index\":149,")).unwrap();
     assert!(found.values().any(|text| text == newest), "the last commit is read");
 }
 
@@ -220,7 +220,7 @@ async fn an_uncommitted_entry_is_not_read() {
     let salvage = used.salvage();
     assert_eq!(salvage.bad_frames(), 0, "a torn end is not damage: it was never acknowledged");
     let found = salvaged_entries(&salvage);
-    let newest = used.written.values().find(|text| text.contains("\"step\":149,")).unwrap();
+    let newest = used.written.values().find(|text| text.contains("\"index\":149,")).unwrap();
     assert!(!found.values().any(|text| text == newest));
     assert_eq!(found.len() + 1, used.written.len());
 }

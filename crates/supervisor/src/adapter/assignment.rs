@@ -12,23 +12,25 @@ pub struct Assignment {
     pub agent: String,
     pub workflow: String,
     pub model: Option<String>,
-    /// The attempt number as the run's document counts it.
-    pub step_attempt: u32,
-    pub prompt: String,
-    pub report: String,
-    /// The file with the checks of a command step.
-    pub checks: String,
+    /// The number of this attempt among those that count towards `max_attempts`.
+    pub counted_attempt: u32,
+    pub prompt_path: String,
+    pub report_path: String,
+    /// The file that lists what a command step runs.
+    pub checks_path: String,
+    /// The top of the tree in which the agent works: the repository, or a worktree.
     pub repo: String,
     pub artifacts_dir: String,
     /// What people answered to the steps that this one needs.
     pub answers: Vec<DependencyAnswer>,
-    /// Project root and store, for `callboard` commands of the agent.
+    /// The values of `CALLBOARD_ROOT` (the same as `repo`) and of `CALLBOARD_STORE` (the local directory, on NATS too),
+    /// for `callboard` commands of the agent.
     pub root: String,
     pub store: String,
     pub dependencies: Vec<Dependency>,
     /// Where the run's document is stored, if agents may read and write it directly.
     pub state: Option<StateLocation>,
-    /// Which execution of the step this is, from 1.
+    /// Which execution of the step this is: 1, plus 1 for every loop-back that has reset it.
     pub iteration: u32,
     /// What the report must contain; the scripted agent of a rehearsal reports its example.
     pub form: ReportForm,
@@ -72,10 +74,10 @@ pub(super) fn example() -> Assignment {
         agent: "re \"viewer\"".to_owned(),
         workflow: "release".to_owned(),
         model: None,
-        step_attempt: 3,
-        prompt: "/tmp/a b/prompt.md".to_owned(),
-        report: "/tmp/a b/report.json".to_owned(),
-        checks: "/tmp/a b/checks.json".to_owned(),
+        counted_attempt: 3,
+        prompt_path: "/tmp/a b/prompt.md".to_owned(),
+        report_path: "/tmp/a b/report.json".to_owned(),
+        checks_path: "/tmp/a b/checks.json".to_owned(),
         repo: "/home/me/it's mine".to_owned(),
         artifacts_dir: "/home/me/artifacts".to_owned(),
         answers: Vec::new(),

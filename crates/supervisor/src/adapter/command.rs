@@ -34,10 +34,10 @@ const PLACEHOLDERS: [(&str, Value); 9] = [
     ("step_id", |assignment| assignment.step().to_owned()),
     ("agent", |assignment| assignment.agent.clone()),
     ("model", |assignment| assignment.model.clone().unwrap_or_default()),
-    ("prompt", |assignment| assignment.prompt.clone()),
+    ("prompt", |assignment| assignment.prompt_path.clone()),
     ("repo", |assignment| assignment.repo.clone()),
-    ("report", |assignment| assignment.report.clone()),
-    ("attempt", |assignment| assignment.step_attempt.to_string()),
+    ("report", |assignment| assignment.report_path.clone()),
+    ("attempt", |assignment| assignment.counted_attempt.to_string()),
     ("manual_input", |assignment| assignment.manual_result().to_owned()),
 ];
 

@@ -8,7 +8,7 @@ use protocol::brief::StateLocation;
 use serde::{Deserialize, Serialize};
 
 use super::assignment::Assignment;
-use crate::os_text::OsText;
+use crate::env_string::EnvString;
 
 /// How much of the engine's environment an agent inherits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,17 +72,17 @@ pub fn environment(
     engine_env: impl IntoIterator<Item = (OsString, OsString)>,
     configured: &[(String, String)],
     assignment: &Assignment,
-) -> Vec<(OsText, OsText)> {
+) -> Vec<(EnvString, EnvString)> {
     let inherited = engine_env.into_iter().filter(|(name, _)| policy.allows(name));
-    let inherited = inherited.map(|(name, value)| (OsText::from(name), OsText::from(value)));
+    let inherited = inherited.map(|(name, value)| (EnvString::from(name), EnvString::from(value)));
     let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
     // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
     let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
     let explicit = configured.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
-    let mut all: IndexMap<OsText, OsText> = inherited.chain(explicit).collect();
+    let mut all: IndexMap<EnvString, EnvString> = inherited.chain(explicit).collect();
     let number =
-        all.get(&OsText::from("ISSUE_NUMBER".to_owned())).and_then(|number| number.as_os_str().to_str());
+        all.get(&EnvString::from("ISSUE_NUMBER".to_owned())).and_then(|number| number.as_os_str().to_str());
     if let Some(number) = number.filter(|number| !number.is_empty()) {
         let issue = issue(assignment, number).map(|(name, value)| (name.to_owned().into(), value.into()));
         all.extend(issue);
@@ -107,16 +107,16 @@ fn issue(assignment: &Assignment, number: &str) -> [(&'static str, String); 3] {
 
 /// The variables that every attempt has.
 fn basics(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
-    let Assignment { run, attempt, agent, prompt, report, repo, .. } = assignment;
+    let Assignment { run, attempt, agent, prompt_path, report_path, repo, .. } = assignment;
     let basics = [
         ("RUN_ID", run.to_string()),
         ("STEP_ID", assignment.step().to_owned()),
         ("AGENT_ID", agent.clone()),
         ("REPO_DIR", repo.clone()),
-        ("PROMPT_PATH", prompt.clone()),
-        ("REPORT_PATH", report.clone()),
+        ("PROMPT_PATH", prompt_path.clone()),
+        ("REPORT_PATH", report_path.clone()),
         ("MANUAL_RESULT_PATH", assignment.manual_result().to_owned()),
-        ("STEP_ATTEMPT", assignment.step_attempt.to_string()),
+        ("STEP_ATTEMPT", assignment.counted_attempt.to_string()),
         ("STEP_ITERATION", assignment.iteration.to_string()),
         ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
         ("WORKFLOW_NAME", assignment.workflow.clone()),
@@ -196,7 +196,7 @@ mod tests {
             ["PATH", "LC_TIME", "XDG_RUNTIME_DIR", "SECRET_KEY", "NAMED", "RUN_ID", "CALLBOARD_ATTEMPT"];
         let caller = caller.map(|name| (OsString::from(name), OsString::from("caller")));
         let configured: Vec<_> = configured.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let text = |text: OsText| text.as_os_str().to_str().unwrap().to_owned();
+        let text = |text: EnvString| text.as_os_str().to_str().unwrap().to_owned();
         let all = environment(policy, caller, &configured, assignment);
         all.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }

@@ -39,9 +39,9 @@ impl Adapter {
             Self::Command(line) => line.argv(assignment),
             Self::Rehearsal(rehearsal) => rehearsal.argv(assignment),
             Self::Checks => vec![
-                rehearsal::AGENT_PROGRAM.to_owned(),
+                rehearsal::OWN_PROGRAM.to_owned(),
                 crate::checks::ARGUMENT.to_owned(),
-                assignment.checks.clone(),
+                assignment.checks_path.clone(),
             ],
         }
     }

@@ -17,9 +17,9 @@ use serde_json::{Map, Value};
 use super::assignment::Assignment;
 use crate::checks::rehearsed;
 
-/// The program of the scripted agent. A child of the shim resolves the link between fork and exec, so it is the shim's
-/// own program even if it was replaced on disk.
-pub const AGENT_PROGRAM: &str = "/proc/self/exe";
+/// Our own program: the scripted agent, and what runs the checks of a command step. A child of the shim resolves the
+/// link between fork and exec, so it is the shim's own program even if it was replaced on disk.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The argument that makes our program the scripted agent. A [`ScriptedAttempt`] follows it, as JSON.
 pub const AGENT_ARGUMENT: &str = "__rehearse";
 /// The longest [`ScriptedAttempt`] as an argument, in bytes. The kernel's limit for one argument is 128 KiB.
@@ -56,6 +56,9 @@ pub struct ScriptedAttempt {
     /// Additional fields of a successful report.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Fields,
+    /// Files that a successful attempt writes in the repository if its script names none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub default_files: BTreeMap<String, String>,
 }
 
 /// How one attempt ends.
@@ -104,12 +107,18 @@ impl Default for Behaviour {
 
 impl RehearsalScript {
     /// Returns what an attempt does. Turns, iterations and attempts count from 1, as in the agent's environment.
-    pub fn attempt(&self, step: &StepId, turn: Turn, iteration: u32, step_attempt: u32) -> ScriptedAttempt {
+    pub fn attempt(
+        &self,
+        step: &StepId,
+        turn: Turn,
+        iteration: u32,
+        counted_attempt: u32,
+    ) -> ScriptedAttempt {
         let attempts = match self.turns.get(step) {
             Some(turns) => nth_or_last(turns, turn.0).map_or(&[][..], Vec::as_slice),
             None => self.steps.get(step).or_else(|| self.script_of_item(step)).map_or(&[][..], Vec::as_slice),
         };
-        let mut attempt = nth_or_last(attempts, step_attempt).cloned().unwrap_or_default();
+        let mut attempt = nth_or_last(attempts, counted_attempt).cloned().unwrap_or_default();
         for (field, value) in self.by_default.get(step).into_iter().flatten() {
             attempt.fields.entry(field.clone()).or_insert_with(|| value.clone());
         }
@@ -149,11 +158,11 @@ impl RehearsalScript {
 
     pub(super) fn argv(&self, assignment: &Assignment) -> Vec<String> {
         let AttemptId { step, turn, .. } = &assignment.attempt;
-        let mut attempt = self.attempt(step, *turn, assignment.iteration, assignment.step_attempt);
+        let mut attempt = self.attempt(step, *turn, assignment.iteration, assignment.counted_attempt);
         if let Some(fields) = assignment.form.fields() {
             attempt.complete(fields);
         }
-        vec![AGENT_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
+        vec![OWN_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
     }
 }
 
@@ -169,11 +178,7 @@ impl ScriptedAttempt {
         for (field, value) in example {
             self.fields.entry(field.clone()).or_insert_with(|| value.clone());
         }
-        if let Behaviour::Ok(output) = &mut self.behaviour
-            && output.write.is_empty()
-        {
-            output.write.clone_from(rehearsed_files);
-        }
+        self.default_files.clone_from(rehearsed_files);
     }
 
     /// Encodes it as an argument of the scripted agent.
@@ -272,8 +277,7 @@ mod tests {
         };
         attempt.complete(&fields);
         assert_eq!(attempt.fields, object(serde_json::json!({"status_word": "FAIL", "tests": 3})));
-        let Behaviour::Ok(output) = attempt.behaviour else { panic!("it succeeds") };
-        assert_eq!(output.write, fields.rehearsed_files);
+        assert_eq!(attempt.default_files, fields.rehearsed_files);
     }
 
     #[test]
@@ -295,7 +299,7 @@ mod tests {
     fn the_scripted_agent_gets_the_entry_of_its_attempt() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
         let argv = rehearsal.argv(&example());
-        assert_eq!(argv[..2], [AGENT_PROGRAM, AGENT_ARGUMENT]);
+        assert_eq!(argv[..2], [OWN_PROGRAM, AGENT_ARGUMENT]);
         assert_eq!(
             ScriptedAttempt::from_argument(&argv[2]).unwrap(),
             fail("third"),

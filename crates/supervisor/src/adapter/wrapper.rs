@@ -31,9 +31,9 @@ impl Wrapper {
             ("--run-id", assignment.run.as_str()),
             ("--step-id", assignment.step()),
             ("--agent", &assignment.agent),
-            ("--prompt", &assignment.prompt),
+            ("--prompt", &assignment.prompt_path),
             ("--repo", &assignment.repo),
-            ("--report", &assignment.report),
+            ("--report", &assignment.report_path),
         ];
         let interpreter = needs_python(&self.program).then(|| PYTHON.to_owned());
         let program = interpreter.into_iter().chain([self.program.clone()]);

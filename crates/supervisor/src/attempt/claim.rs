@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::dir::AttemptDir;
 use crate::atomic_file;
-use crate::os::{Identity, Process};
+use crate::os::{Process, ProcessIdentity};
 
 /// The content of `claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 enum Claim {
-    Shim(Identity),
-    Void(Identity),
+    Shim(ProcessIdentity),
+    Void(ProcessIdentity),
 }
 
 /// The result of [`void`].
@@ -26,7 +26,7 @@ pub enum VoidOutcome {
     /// The attempt is void now: nothing was started, and nothing can be.
     Now,
     /// A shim has claimed the attempt, which is running or has ended.
-    ClaimedBy(Identity),
+    ClaimedBy(ProcessIdentity),
     /// It was void already.
     Already,
 }
@@ -70,7 +70,7 @@ pub(crate) enum ClaimStatus {
     Alive(Process),
     Dead,
     /// The shim is alive in another container, so it can be neither seen nor stopped.
-    Remote(Identity),
+    InOtherContainer(ProcessIdentity),
 }
 
 /// Determines the state of a claim.
@@ -91,20 +91,24 @@ pub(crate) fn status(dir: &AttemptDir, reaped: Option<Pid>) -> Result<ClaimStatu
 }
 
 /// Returns the shim that made the claim, alive or dead.
-pub(crate) fn shim_of(dir: &AttemptDir) -> Result<Option<Identity>, ClaimError> {
+pub(crate) fn shim_of(dir: &AttemptDir) -> Result<Option<ProcessIdentity>, ClaimError> {
     Ok(match read(dir)? {
         Some(Claim::Shim(identity)) => Some(identity),
         Some(Claim::Void(_)) | None => None,
     })
 }
 
-fn shim_status(dir: &AttemptDir, identity: Identity, reaped: Option<Pid>) -> Result<ClaimStatus, ClaimError> {
+fn shim_status(
+    dir: &AttemptDir,
+    identity: ProcessIdentity,
+    reaped: Option<Pid>,
+) -> Result<ClaimStatus, ClaimError> {
     let failed = |source| ClaimError::Read { path: path(dir), source };
     if !identity.is_of_this_boot().map_err(failed)? {
         return Ok(ClaimStatus::Dead);
     }
     if !identity.is_in_our_namespace().map_err(failed)? {
-        return Ok(if is_locked(dir)? { ClaimStatus::Remote(identity) } else { ClaimStatus::Dead });
+        return Ok(if is_locked(dir)? { ClaimStatus::InOtherContainer(identity) } else { ClaimStatus::Dead });
     }
     if reaped.is_some_and(|pid| pid.as_raw_pid() == identity.pid) {
         return Ok(ClaimStatus::Dead);
@@ -112,10 +116,10 @@ fn shim_status(dir: &AttemptDir, identity: Identity, reaped: Option<Pid>) -> Res
     Ok(Process::of(&identity).map_err(failed)?.map_or(ClaimStatus::Dead, ClaimStatus::Alive))
 }
 
-fn create(dir: &AttemptDir, by: fn(Identity) -> Claim) -> Result<Option<File>, ClaimError> {
+fn create(dir: &AttemptDir, by: fn(ProcessIdentity) -> Claim) -> Result<Option<File>, ClaimError> {
     let create = || {
         dir.create()?;
-        let claim = serde_json::to_vec(&by(Identity::of_self()?))?;
+        let claim = serde_json::to_vec(&by(ProcessIdentity::of_self()?))?;
         atomic_file::create_locked(&dir.claim(), &claim)
     };
     create().map_err(|source| ClaimError::Create { path: path(dir), source })
@@ -149,10 +153,10 @@ mod tests {
         (root, dir)
     }
 
-    fn claimed_by(change: impl FnOnce(&mut Identity)) -> (tempfile::TempDir, AttemptDir) {
+    fn claimed_by(change: impl FnOnce(&mut ProcessIdentity)) -> (tempfile::TempDir, AttemptDir) {
         let (root, dir) = dir();
         dir.create().unwrap();
-        let mut identity = Identity::of_self().unwrap();
+        let mut identity = ProcessIdentity::of_self().unwrap();
         change(&mut identity);
         fs::write(dir.claim(), serde_json::to_vec(&Claim::Shim(identity)).unwrap()).unwrap();
         (root, dir)
@@ -173,7 +177,7 @@ mod tests {
         let (_root, dir) = dir();
         let locked = claim(&dir).unwrap();
         assert!(locked.is_some() && claim(&dir).unwrap().is_none());
-        assert_eq!(void(&dir).unwrap(), VoidOutcome::ClaimedBy(Identity::of_self().unwrap()));
+        assert_eq!(void(&dir).unwrap(), VoidOutcome::ClaimedBy(ProcessIdentity::of_self().unwrap()));
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Alive(_)));
     }
 
@@ -202,7 +206,7 @@ mod tests {
         assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Dead));
         let locked = File::open(dir.claim()).unwrap();
         rustix::fs::flock(&locked, rustix::fs::FlockOperation::LockExclusive).unwrap();
-        assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::Remote(_)));
+        assert!(matches!(status(&dir, None).unwrap(), ClaimStatus::InOtherContainer(_)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::dir::AttemptDir;
-use super::report::{MAX_REPORT_SIZE, open_at, read_whole};
+use super::report::{MAX_REPORT_SIZE, open_agent_file_at, read_whole};
 use crate::atomic_file::replace_file;
 
 /// Why the private copies of an attempt cannot be written or compared.
@@ -35,36 +35,36 @@ impl CopyError {
 }
 
 /// Writes the copies into the worktree. Does nothing if they were written before: the attempt may have been started then.
-pub fn write(dir: &AttemptDir, tree: &Path, copies: &[PrivateCopy]) -> Result<(), CopyError> {
+pub fn write(dir: &AttemptDir, worktree: &Path, copies: &[PrivateCopy]) -> Result<(), CopyError> {
     let record = dir.copies();
     if copies.is_empty() || record.exists() {
         return Ok(());
     }
     for PrivateCopy { path, body } in copies {
         let path = Path::new(path);
-        write_copy(tree, path, body).map_err(CopyError::of(path))?;
+        write_copy(worktree, path, body).map_err(CopyError::of(path))?;
     }
-    let originals: BTreeMap<_, _> = copies.iter().map(|copy| (&copy.path, &copy.body)).collect();
-    let originals = serde_json::to_vec(&originals).expect("BUG: paths and texts are plain data");
-    replace_file(&record, &originals).map_err(CopyError::of(&record))
+    let given_copies: BTreeMap<_, _> = copies.iter().map(|copy| (&copy.path, &copy.body)).collect();
+    let given_copies = serde_json::to_vec(&given_copies).expect("BUG: paths and texts are plain data");
+    replace_file(&record, &given_copies).map_err(CopyError::of(&record))
 }
 
-/// Compares the copies with their original content, and saves the changed ones. After that they can be removed from the
-/// worktree.
-pub fn collect(dir: &AttemptDir, tree: &Path) -> Result<(), CopyError> {
+/// Compares the copies with the content that [`write()`] gave them, and saves the changed ones. After that they can be
+/// removed from the worktree.
+pub fn collect(dir: &AttemptDir, worktree: &Path) -> Result<(), CopyError> {
     let record = dir.copies();
-    let originals: BTreeMap<String, String> = match read_json(&record) {
-        Ok(originals) => originals.unwrap_or_default(),
+    let given_copies: BTreeMap<String, String> = match read_json(&record) {
+        Ok(given_copies) => given_copies.unwrap_or_default(),
         Err(error) => return Err(CopyError::of(&record)(error)),
     };
     let edits_record = dir.copy_edits();
-    if !originals.is_empty() && !edits_record.exists() {
+    if !given_copies.is_empty() && !edits_record.exists() {
         let mut edits = BTreeMap::new();
-        for (path, base) in &originals {
-            let current = read_copy(tree, Path::new(path));
+        for (path, base) in &given_copies {
+            let current = read_copy(worktree, Path::new(path));
             let bytes = current.as_ref().map(|current| current.as_deref()).map_err(Clone::clone);
             let Some(edit) = CopyEdit::between(base, bytes) else { continue };
-            save_edited(dir, tree, Path::new(path)).map_err(CopyError::of(Path::new(path)))?;
+            save_edited(dir, worktree, Path::new(path)).map_err(CopyError::of(Path::new(path)))?;
             edits.insert(path, edit);
         }
         let edits = serde_json::to_vec(&edits).expect("BUG: an edit is plain data");
@@ -86,8 +86,8 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T
     }
 }
 
-fn write_copy(tree: &Path, path: &Path, body: &str) -> io::Result<()> {
-    let (parent, name) = open_parent(tree, path, true)?;
+fn write_copy(worktree: &Path, path: &Path, body: &str) -> io::Result<()> {
+    let (parent, name) = open_parent(worktree, path, true)?;
     // Replaces what is there instead of opening it: it may be a symbolic link.
     unlink(&parent, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -95,30 +95,30 @@ fn write_copy(tree: &Path, path: &Path, body: &str) -> io::Result<()> {
     File::from(file).write_all(body.as_bytes())
 }
 
-fn open_copy(tree: &Path, path: &Path) -> Result<Option<(File, u64)>, String> {
-    match open_parent(tree, path, false) {
-        Ok((parent, name)) => open_at(parent.as_fd(), Path::new(name)),
+fn open_copy(worktree: &Path, path: &Path) -> Result<Option<(File, u64)>, String> {
+    match open_parent(worktree, path, false) {
+        Ok((parent, name)) => open_agent_file_at(parent.as_fd(), Path::new(name)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.to_string()),
     }
 }
 
-fn read_copy(tree: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
-    open_copy(tree, path)?.map(|(file, size)| read_whole(file, size)).transpose()
+fn read_copy(worktree: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
+    open_copy(worktree, path)?.map(|(file, size)| read_whole(file, size)).transpose()
 }
 
 /// Saves what the agent left: the whole file, or the beginning of one that is too large.
-fn save_edited(dir: &AttemptDir, tree: &Path, path: &Path) -> io::Result<()> {
-    let Ok(Some((file, _))) = open_copy(tree, path) else { return Ok(()) };
-    let saved = dir.copies_left().join(path);
+fn save_edited(dir: &AttemptDir, worktree: &Path, path: &Path) -> io::Result<()> {
+    let Ok(Some((file, _))) = open_copy(worktree, path) else { return Ok(()) };
+    let saved = dir.edited_copies().join(path);
     fs::create_dir_all(saved.parent().ok_or(io::ErrorKind::InvalidInput)?)?;
     io::copy(&mut file.take(MAX_REPORT_SIZE), &mut File::create(saved)?)?;
     Ok(())
 }
 
 /// Removes a copy from the worktree, if it is there.
-pub(crate) fn remove(tree: &Path, path: &str) -> io::Result<()> {
-    match open_parent(tree, Path::new(path), false) {
+pub(crate) fn remove(worktree: &Path, path: &str) -> io::Result<()> {
+    match open_parent(worktree, Path::new(path), false) {
         Ok((parent, name)) => unlink(&parent, name),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -133,7 +133,7 @@ fn unlink(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
 }
 
 /// Opens the directory of a copy without following a symbolic link, and returns the name of the copy in it.
-fn open_parent<'p>(tree: &Path, path: &'p Path, create: bool) -> io::Result<(OwnedFd, &'p OsStr)> {
+fn open_parent<'p>(worktree: &Path, path: &'p Path, create: bool) -> io::Result<(OwnedFd, &'p OsStr)> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, why.to_owned());
     let mut names = Vec::new();
     for component in path.components() {
@@ -149,7 +149,7 @@ fn open_parent<'p>(tree: &Path, path: &'p Path, create: bool) -> io::Result<(Own
     }
     let name = names.pop().ok_or_else(|| invalid("its path is empty"))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut dir = rustix::fs::open(tree, flags, Mode::empty())?;
+    let mut dir = rustix::fs::open(worktree, flags, Mode::empty())?;
     for name in names {
         if create {
             match rustix::fs::mkdirat(&dir, name, Mode::from_raw_mode(0o755)) {

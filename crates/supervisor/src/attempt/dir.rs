@@ -46,6 +46,7 @@ impl AttemptDir {
         self.0.join("prompt.md")
     }
 
+    /// What the prompt says, as JSON.
     pub fn context(&self) -> PathBuf {
         self.0.join("context.json")
     }
@@ -104,7 +105,7 @@ impl AttemptDir {
     }
 
     /// The changed private copies, as the agent left them.
-    pub(super) fn copies_left(&self) -> PathBuf {
+    pub(super) fn edited_copies(&self) -> PathBuf {
         self.0.join("copies-left")
     }
 

@@ -49,7 +49,7 @@ impl fmt::Display for ExitStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// The agent ended by itself.
+    /// The agent ended by itself, or could not be started.
     Finished,
     /// It exceeded its timeout.
     TimedOut,

@@ -15,7 +15,7 @@ use super::claim::{self, ClaimError, ClaimStatus, VoidOutcome};
 use super::dir::AttemptDir;
 use super::exit::ExitRecord;
 use super::launch::{self, Launch, ShimProgram, SpawnError};
-use crate::os::{self, DirWatch, DirWatcher, Identity, Process};
+use crate::os::{self, DirWatch, DirWatcher, Process, ProcessIdentity};
 use crate::processes::{Mark, kill_marked};
 
 /// An event of an attempt.
@@ -56,7 +56,7 @@ pub enum AttachError {
     #[error("could not kill the processes that `{attempt}` left")]
     KillMarked { attempt: String, source: io::Error },
     #[error("`{attempt}` runs in another container ({}), which is out of reach", .identity.pid_namespace)]
-    Remote { attempt: String, identity: Identity },
+    InOtherContainer { attempt: String, identity: ProcessIdentity },
 }
 
 /// How urgently an attempt shall end: the first Ctrl-C, or the second.
@@ -103,7 +103,8 @@ pub struct AttemptHandle {
     /// The shim that holds the claim, once there is no child to wait for.
     shim: Option<AsyncFd<OwnedFd>>,
     report_written: bool,
-    /// The watch that is shared with the spawned shim. It can be reused once the shim has ended.
+    /// The inotify instance by which the spawned shim notices every version of the report file. Recycled once the shim
+    /// has ended.
     report_watch: Option<os::ReportWatch>,
 }
 
@@ -148,7 +149,7 @@ impl AttemptHandle {
                 match self.state().await? {
                     State::NotStarted => return Ok(HandleEvent::NotStarted),
                     State::Ended(end) => return Ok(HandleEvent::Ended(end)),
-                    State::Running(process) => self.shim = Some(self.listen(process)?),
+                    State::Running(process) => self.shim = Some(self.register_fd(process)?),
                 }
             }
             if std::mem::take(&mut self.report_written) {
@@ -164,7 +165,7 @@ impl AttemptHandle {
                     self.child = None;
                     self.reaped = spawned;
                     if let Some(watch) = self.report_watch.take() {
-                        watch.reuse();
+                        watch.recycle();
                     }
                 }
                 ended = wait_for_shim(self.shim.as_ref()) => {
@@ -196,7 +197,9 @@ impl AttemptHandle {
             ClaimStatus::Alive(shim) => self.signal(&shim, how),
             ClaimStatus::Dead => Ok(StopOutcome::Ended),
             ClaimStatus::Void | ClaimStatus::Unclaimed => Ok(StopOutcome::Voided),
-            ClaimStatus::Remote(_) => Err(StopError::NotOurs { attempt: self.mark.attempt.to_string() }),
+            ClaimStatus::InOtherContainer(_) => {
+                Err(StopError::NotOurs { attempt: self.mark.attempt.to_string() })
+            }
         }
     }
 
@@ -221,6 +224,7 @@ impl AttemptHandle {
         let attempt = self.mark.attempt.to_string();
         let signal = match how {
             Shutdown::Graceful => Signal::TERM,
+            // The shim takes INT as: kill the agent at once. KILL would end the shim and leave the agent.
             Shutdown::Immediate => Signal::INT,
         };
         // A stopped shim receives the signal only after it is continued.
@@ -245,8 +249,8 @@ impl AttemptHandle {
                 Some(record) => Ok(State::Ended(AttemptEnd::Exit(record))),
                 None => Ok(State::NotStarted),
             },
-            ClaimStatus::Remote(identity) => {
-                Err(AttachError::Remote { attempt: self.mark.attempt.to_string(), identity })
+            ClaimStatus::InOtherContainer(identity) => {
+                Err(AttachError::InOtherContainer { attempt: self.mark.attempt.to_string(), identity })
             }
         }
     }
@@ -275,9 +279,9 @@ impl AttemptHandle {
             .map_err(|source| AttachError::Exit { path: text(&self.dir.exit()), source })
     }
 
-    fn listen(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttachError> {
+    fn register_fd(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttachError> {
         let failed = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
-        os::listen(process).map_err(failed)
+        os::register_fd(process).map_err(failed)
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 
 use super::dir::AttemptDir;
 use crate::atomic_file;
-use crate::os_text::OsText;
+use crate::env_string::EnvString;
 use crate::processes::Mark;
 
 /// What a shim needs to run an attempt: the content of `launch.json`.
@@ -27,13 +27,14 @@ use crate::processes::Mark;
 pub struct Launch {
     pub run: RunId,
     pub attempt: AttemptId,
+    /// The local directory, for the [mark](Mark).
     pub store: PathBuf,
     /// Program and arguments. A program without a slash is searched in the `PATH` of `env`; a relative path is relative
     /// to `cwd`.
     pub argv: Vec<String>,
     pub cwd: PathBuf,
     /// The agent's complete environment, except for the [mark](Mark).
-    pub env: Vec<(OsText, OsText)>,
+    pub env: Vec<(EnvString, EnvString)>,
     /// How long the agent may run.
     pub timeout: Option<Duration>,
     /// How long it may write nothing to its logs. Detected after at most twice that time.
@@ -41,8 +42,8 @@ pub struct Launch {
     /// The time between TERM and KILL.
     pub grace: Duration,
     /// How many files it may have open. Set because the engine has raised its own limit, which children inherit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub descriptors: Option<u64>,
+    #[serde(rename = "descriptors", default, skip_serializing_if = "Option::is_none")]
+    pub agent_open_files_limit: Option<u64>,
 }
 
 impl Launch {
@@ -68,14 +69,14 @@ pub struct ShimProgram {
 
 impl SpawnError {
     /// Whether the machine lacks a resource, so that a retry may succeed.
-    pub fn is_shortage(&self) -> bool {
+    pub fn is_resource_shortage(&self) -> bool {
         let (Self::Write { source, .. } | Self::Spawn { source, .. }) = self;
-        is_shortage(source)
+        is_resource_shortage(source)
     }
 }
 
 /// Whether the machine lacks a resource: files, processes, memory or disk space.
-pub fn is_shortage(error: &io::Error) -> bool {
+pub fn is_resource_shortage(error: &io::Error) -> bool {
     let short = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOSPC, Errno::DQUOT];
     short.iter().any(|errno| is_errno(error, *errno))
 }
@@ -109,7 +110,8 @@ pub enum SpawnError {
 /// get them.
 const SHIM_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
-/// Writes `launch.json` and spawns the shim. Its standard input is the watch on the report file, if there is one.
+/// Writes `launch.json` and spawns the shim. Its standard input is an inotify descriptor that watches the report
+/// file, so that no version of it is missed while the shim starts.
 pub(crate) fn spawn(
     shim: &ShimProgram,
     dir: &AttemptDir,
@@ -146,11 +148,11 @@ mod tests {
     #[test]
     fn a_full_disk_is_recognised_in_a_wrapped_error() {
         let full = io::Error::from(Errno::NOSPC);
-        assert!(is_shortage(&full) && is_full_disk(&full));
+        assert!(is_resource_shortage(&full) && is_full_disk(&full));
         let wrapped = io::Error::new(full.kind(), "no space left at path `prompt.md`");
-        assert!(is_shortage(&wrapped) && is_full_disk(&wrapped));
+        assert!(is_resource_shortage(&wrapped) && is_full_disk(&wrapped));
         let missing = io::Error::new(io::ErrorKind::NotFound, "no directory for `prompt.md`");
-        assert!(!is_shortage(&missing) && !is_full_disk(&missing));
-        assert!(!is_full_disk(&io::Error::from(Errno::MFILE)) && is_shortage(&Errno::MFILE.into()));
+        assert!(!is_resource_shortage(&missing) && !is_full_disk(&missing));
+        assert!(!is_full_disk(&io::Error::from(Errno::MFILE)) && is_resource_shortage(&Errno::MFILE.into()));
     }
 }

@@ -20,9 +20,9 @@ mod report_history;
 mod transcript;
 
 pub use claim::{ClaimError, VoidOutcome, void};
-pub(crate) use claim::{ClaimStatus, claim, shim_of, status};
+pub(crate) use claim::{ClaimStatus, claim, shim_of, status as claim_status};
 pub use dir::AttemptDir;
 pub use exit::{EndReason, ExitRecord, ExitStatus};
 pub use handle::{AttachError, AttemptEnd, AttemptHandle, HandleEvent, Shutdown, StopError, StopOutcome};
-pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_shortage};
+pub use launch::{Launch, ShimProgram, SpawnError, is_full_disk, is_resource_shortage};
 pub(crate) use report_history::record_report_file;

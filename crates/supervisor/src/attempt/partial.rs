@@ -47,7 +47,7 @@ pub fn take_partial(dir: &AttemptDir) -> Option<Value> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(_) => return None,
     }
-    let (file, _) = report::open(&dir.partial_taken()).ok()??;
+    let (file, _) = report::open_agent_file(&dir.partial_taken()).ok()??;
     let mut bytes = Vec::new();
     file.take(MAX_REPORT_SIZE).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()

@@ -70,7 +70,7 @@ pub fn collect(dir: &AttemptDir, expected: &ReportIdentity) -> Collected {
     }
 }
 
-/// Returns the merged fields as the sources state them, if their report is valid.
+/// Returns the merged fields as the sources state them, if their report is valid: for the user's schema for reports.
 pub fn collect_raw_fields(dir: &AttemptDir, expected: &ReportIdentity) -> Option<Map<String, Value>> {
     content::merge_as_stated(&statements(dir), expected).ok().flatten()
 }
@@ -95,7 +95,7 @@ fn statements(dir: &AttemptDir) -> Vec<Statement> {
     let (mut statements, mut printed) = (Vec::new(), 0);
     for kept in kept {
         if blocks.peek().is_some() {
-            let length = usize::try_from(kept.stdout.saturating_sub(start)).unwrap_or(usize::MAX);
+            let length = usize::try_from(kept.stdout_len.saturating_sub(start)).unwrap_or(usize::MAX);
             let before = marked_blocks(&output[..length.min(output.len())]).len();
             statements.extend(blocks.by_ref().take(before.saturating_sub(printed)));
             printed = printed.max(before);
@@ -112,7 +112,7 @@ impl From<RecordedReport> for Statement {
 }
 
 pub(super) fn read_report(path: &Path) -> Result<Option<Vec<u8>>, String> {
-    open(path)?.map(|(file, size)| read_whole(file, size)).transpose()
+    open_agent_file(path)?.map(|(file, size)| read_whole(file, size)).transpose()
 }
 
 /// Reads a file that is not larger than a report may be.
@@ -138,7 +138,7 @@ fn marked_blocks(output: &[u8]) -> Vec<Statement> {
 
 /// Reads the end of the output that is searched for markers. Returns where it starts, too.
 fn read_output(stdout: &Path) -> Result<(u64, Vec<u8>), String> {
-    let Some((mut file, size)) = open(stdout)? else { return Ok((0, Vec::new())) };
+    let Some((mut file, size)) = open_agent_file(stdout)? else { return Ok((0, Vec::new())) };
     let start = size.saturating_sub(MAX_SEARCHED);
     let tail = || {
         file.seek(SeekFrom::Start(start))?;
@@ -152,12 +152,12 @@ fn read_output(stdout: &Path) -> Result<(u64, Vec<u8>), String> {
 
 /// Opens a regular file that the agent wrote. Does not follow a symbolic link and does not block on a pipe. Returns
 /// `None` if there is no such file; the error is a message for people.
-pub fn open(path: &Path) -> Result<Option<(File, u64)>, String> {
-    open_at(rustix::fs::CWD, path)
+pub fn open_agent_file(path: &Path) -> Result<Option<(File, u64)>, String> {
+    open_agent_file_at(rustix::fs::CWD, path)
 }
 
-/// Opens a file as [`open`] does, relative to a directory.
-pub(super) fn open_at(dir: BorrowedFd<'_>, path: &Path) -> Result<Option<(File, u64)>, String> {
+/// Opens a file as [`open_agent_file`] does, relative to a directory.
+pub(super) fn open_agent_file_at(dir: BorrowedFd<'_>, path: &Path) -> Result<Option<(File, u64)>, String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::openat(dir, path, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),

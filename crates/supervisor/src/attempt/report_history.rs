@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::dir::AttemptDir;
-use super::report::{MAX_REPORT_SIZE, open, read_report};
+use super::report::{MAX_REPORT_SIZE, open_agent_file, read_report};
 
 /// How many reports the shim keeps, so that an agent that rewrites its file for ever does not fill the disk. The last
 /// version is in the report file in any case.
@@ -26,15 +26,16 @@ const MAX_READ: u64 = 8 * MAX_REPORT_SIZE;
 pub(super) struct RecordedReport {
     pub(super) source: Source,
     /// How long the standard output was at that time, which tells what was printed before.
-    pub(super) stdout: u64,
+    #[serde(rename = "stdout")]
+    pub(super) stdout_len: u64,
     pub(super) text: String,
 }
 
 /// Keeps a report. One append is one write, so that the lines of two writers do not mix.
 pub(super) fn keep(dir: &AttemptDir, source: Source, text: String) -> io::Result<()> {
-    let stdout = fs::metadata(dir.stdout()).map_or(0, |data| data.len());
+    let stdout_len = fs::metadata(dir.stdout()).map_or(0, |data| data.len());
     // Starts with a newline, because a full disk may have cut the line before.
-    let line = format!("\n{}\n", serde_json::to_string(&RecordedReport { source, stdout, text })?);
+    let line = format!("\n{}\n", serde_json::to_string(&RecordedReport { source, stdout_len, text })?);
     // An agent may have put a pipe in its place, which must not block the shim.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -62,7 +63,7 @@ pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
 
 /// Returns the kept reports in the order of time. Lines that were cut are left out.
 pub(super) fn read_recorded(dir: &AttemptDir) -> Vec<RecordedReport> {
-    let Ok(Some((file, _))) = open(&dir.kept_reports()) else { return Vec::new() };
+    let Ok(Some((file, _))) = open_agent_file(&dir.kept_reports()) else { return Vec::new() };
     let lines = io::BufReader::new(file.take(MAX_READ)).split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
 }
@@ -81,7 +82,7 @@ mod tests {
         keep(&dir, Source::Submitted, "{}\n".to_owned()).unwrap();
         assert_eq!(
             read_recorded(&dir),
-            [RecordedReport { source: Source::Submitted, stdout: 4, text: "{}\n".to_owned() }]
+            [RecordedReport { source: Source::Submitted, stdout_len: 4, text: "{}\n".to_owned() }]
         );
     }
 

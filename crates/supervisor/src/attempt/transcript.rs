@@ -44,13 +44,13 @@ impl Transcript {
             // An event without text, such as the use of a tool, ends a message without an id.
             MessageText::None if self.open == Some(None) => self.end_message(),
             MessageText::None => {}
-            MessageText::Chunk { message, pieces } => {
-                let message = Some(message.map(str::to_owned));
-                if self.open != message {
+            MessageText::Chunk { message_id, pieces } => {
+                let message_id = Some(message_id.map(str::to_owned));
+                if self.open != message_id {
                     self.end_message();
                 }
                 self.text.extend(pieces);
-                self.open = message;
+                self.open = message_id;
             }
             MessageText::Complete(pieces) => {
                 for piece in pieces {
@@ -87,7 +87,7 @@ enum MessageText<'a> {
     Complete(Vec<&'a str>),
     /// Pieces of a message that the next event may continue, even in the middle of a marker.
     Chunk {
-        message: Option<&'a str>,
+        message_id: Option<&'a str>,
         pieces: Vec<&'a str>,
     },
 }
@@ -110,7 +110,7 @@ fn message_text(event: &Value) -> MessageText<'_> {
         "message" if event["content"].is_string() && event["role"] == "assistant" => {
             let content = text(&event["content"]);
             if event["delta"] == true {
-                MessageText::Chunk { message: None, pieces: content }
+                MessageText::Chunk { message_id: None, pieces: content }
             } else {
                 MessageText::Complete(content)
             }
@@ -120,7 +120,7 @@ fn message_text(event: &Value) -> MessageText<'_> {
             let message = &event["message"];
             match texts(&message["content"]) {
                 pieces if pieces.is_empty() => MessageText::None,
-                pieces => MessageText::Chunk { message: message["id"].as_str(), pieces },
+                pieces => MessageText::Chunk { message_id: message["id"].as_str(), pieces },
             }
         }
         _ => MessageText::None,

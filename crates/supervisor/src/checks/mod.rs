@@ -1,8 +1,8 @@
 //! Checks: commands that judge a tree, run one after the other, and the evidence that each leaves.
 //!
-//! [`Runner`] is the only code that runs them: for `callboard checks`, for a step of the kind
-//! [`Command`](protocol::StepKind::Command), whose attempt is our own program in the mode [`ARGUMENT`] under the shim, and for
-//! the merge queue.
+//! [`CheckRunner`] is the only code that runs them: for `callboard checks`, for a step of the kind
+//! [`Command`](protocol::StepKind::Command), whose attempt is `callboard __checks FILE` ([`ARGUMENT`]) under the shim,
+//! and for the merge queue.
 
 mod output;
 mod run;
@@ -10,8 +10,8 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use run::{CheckError, Runner, Stop};
-pub(crate) use run::{Waited, wait_for_leader};
+pub use run::{CheckError, CheckRunner, StopFlag};
+pub(crate) use run::{WaitOutcome, wait_for_group_leader};
 pub use step::{ARGUMENT, main, write_specs};
 
 use protocol::checks::{CheckResult, CheckSpec};

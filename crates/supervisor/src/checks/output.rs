@@ -1,32 +1,32 @@
-//! The output of a check: whole in a file, its digest and its end in the result.
+//! The output of a check: whole in a file, its digest and its tail in the result.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 
 use sha2::{Digest as _, Sha256};
 
-/// How many bytes of the output's end a result keeps.
+/// How many bytes of the output's tail a result keeps.
 const KEPT: usize = 16 * 1024;
 
 /// What a result says about the output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) digest: String,
-    pub(super) end: String,
+    pub(super) tail: String,
 }
 
 /// Reads the output once, however long it is.
 pub(super) fn read(mut file: File) -> io::Result<Output> {
-    let (mut hash, mut end) = (Sha256::new(), Vec::new());
-    let mut part = vec![0; 64 * 1024];
+    let (mut hash, mut tail) = (Sha256::new(), Vec::new());
+    let mut buffer = vec![0; 64 * 1024];
     loop {
-        let length = file.read(&mut part)?;
+        let length = file.read(&mut buffer)?;
         if length == 0 {
-            return Ok(Output { digest: hexadecimal(&hash.finalize()), end: text(&end) });
+            return Ok(Output { digest: hexadecimal(&hash.finalize()), tail: text(&tail) });
         }
-        hash.update(&part[..length]);
-        end.extend_from_slice(&part[..length]);
-        end.drain(..end.len().saturating_sub(KEPT));
+        hash.update(&buffer[..length]);
+        tail.extend_from_slice(&buffer[..length]);
+        tail.drain(..tail.len().saturating_sub(KEPT));
     }
 }
 

@@ -21,7 +21,8 @@ use crate::os::{self, Process};
 /// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The variables that tell an agent how to report. A check does not report, and must not disturb the report of its step.
+/// The variables with files of the agent: its report, its prompt, a person's answer. A check does not report, and must
+/// not disturb the report of its step.
 const REMOVED: [&str; 3] = ["REPORT_PATH", "PROMPT_PATH", "MANUAL_RESULT_PATH"];
 
 /// Why no result can be given.
@@ -39,13 +40,13 @@ pub enum CheckError {
 
 /// Stops a runner from another thread, or from a signal handler.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopFlag {
     /// Readable once the runner is to stop.
     reader: Arc<UnixStream>,
     writer: Arc<UnixStream>,
 }
 
-impl Stop {
+impl StopFlag {
     pub fn new() -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         writer.set_nonblocking(true)?;
@@ -73,17 +74,17 @@ impl Stop {
 
 /// Runs checks in a tree.
 #[derive(Debug)]
-pub struct Runner<'a> {
+pub struct CheckRunner<'a> {
     /// The directory in which the commands are started; its git tree is the one that is checked.
     pub tree: &'a Path,
     /// Gets a file per check with its whole output.
     pub logs: &'a Path,
     /// Added to the environment of this process.
     pub env: Vec<(String, String)>,
-    pub stop: Stop,
+    pub stop: StopFlag,
 }
 
-impl Runner<'_> {
+impl CheckRunner<'_> {
     /// Runs all checks, also after one that failed. `on_result` sees each result at once.
     pub fn run(
         &self,
@@ -133,7 +134,7 @@ impl Runner<'_> {
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             tree,
             output_digest: output.digest,
-            output: output.end,
+            output: output.tail,
             log: Some(path.to_string_lossy().into_owned()),
         })
     }
@@ -159,20 +160,20 @@ impl Runner<'_> {
 
     /// Waits for the end of the command and ends what is left of its group. Returns `None` if a stop was requested.
     fn wait(&self, mut child: Child, timeout: Duration) -> io::Result<Option<End>> {
-        let waited = wait_for_leader(&child, &self.stop, Instant::now().checked_add(timeout))?;
+        let waited = wait_for_group_leader(&child, &self.stop, Instant::now().checked_add(timeout))?;
         signal_group(Pid::from_child(&child), Signal::KILL)?;
         let status = child.wait()?;
         Ok(match waited {
-            Waited::Ended => Some(End::Exited(status)),
-            Waited::Stopped => None,
-            Waited::TimedOut => Some(End::TimedOut),
+            WaitOutcome::Ended => Some(End::Exited(status)),
+            WaitOutcome::Stopped => None,
+            WaitOutcome::TimedOut => Some(End::TimedOut),
         })
     }
 }
 
 /// Why the wait for a command is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waited {
+pub(crate) enum WaitOutcome {
     Ended,
     Stopped,
     TimedOut,
@@ -180,18 +181,22 @@ pub(crate) enum Waited {
 
 /// Waits until the leader of a process group has ended. If a stop is requested or the deadline passes before, ends the group:
 /// TERM, grace, KILL. Does not reap the leader: until then its pid, and so the id of the group, is not given to another process.
-pub(crate) fn wait_for_leader(child: &Child, stop: &Stop, deadline: Option<Instant>) -> io::Result<Waited> {
+pub(crate) fn wait_for_group_leader(
+    child: &Child,
+    stop: &StopFlag,
+    deadline: Option<Instant>,
+) -> io::Result<WaitOutcome> {
     let group = Pid::from_child(child);
     let process = Process::child(group)?;
     let ready = os::poll_until(&[process.as_fd(), stop.reader.as_fd()], deadline)?;
     let (has_ended, is_stopped) = (ready[0], ready[1]);
     if has_ended {
-        return Ok(Waited::Ended);
+        return Ok(WaitOutcome::Ended);
     }
     signal_group(group, Signal::TERM)?;
     os::poll_until(&[process.as_fd()], Some(Instant::now() + GRACE))?;
     signal_group(group, Signal::KILL)?;
-    Ok(if is_stopped { Waited::Stopped } else { Waited::TimedOut })
+    Ok(if is_stopped { WaitOutcome::Stopped } else { WaitOutcome::TimedOut })
 }
 
 /// How a command ended.

@@ -13,7 +13,7 @@ use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::report::SCHEMA;
 use serde_json::json;
 
-use super::run::{Runner, Stop};
+use super::run::{CheckRunner, StopFlag};
 use crate::replace_file;
 
 /// The argument that makes our program run the checks of a file.
@@ -53,10 +53,10 @@ fn run(file: &Path) -> Result<(), String> {
     let variable = |name: &str| env::var(name).map_err(|_| format!("the variable `{name}` is missing"));
     let started_at = Timestamp::now();
     let tree = env::current_dir().map_err(|error| cannot("find the tree", &error))?;
-    let stop = Stop::new().map_err(|error| cannot("run the checks", &error))?;
+    let stop = StopFlag::new().map_err(|error| cannot("run the checks", &error))?;
     let logs = file.parent().unwrap_or(Path::new("/"));
     // The shim stops an attempt by signals to this process, and then ends all that it has started.
-    let runner = Runner { tree: &tree, logs, env: Vec::new(), stop };
+    let runner = CheckRunner { tree: &tree, logs, env: Vec::new(), stop };
     let print_result = |result: &CheckResult| {
         // Standard output is the attempt's log. It may fail to be written: the report has the same results.
         let _ = writeln!(io::stdout(), "{}\n{}", result.summary(), result.output.trim_end());

@@ -3,25 +3,25 @@
 use protocol::brief::Worktree;
 use serde::Serialize;
 
-use super::trees::Tree;
-use super::{Git, RunTrees, TreeError};
+use super::worktrees::WorktreeId;
+use super::{Git, RunWorktrees, WorktreeError};
 
 /// How many files are listed.
 const LISTED: usize = 20;
 
 /// A summary of the changes on a branch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Changes {
+pub struct DiffSummary {
     /// The lines of `git diff --stat`.
     pub stat: Vec<String>,
     /// The command that shows the whole difference.
     pub command: String,
 }
 
-impl RunTrees {
+impl RunWorktrees {
     /// Returns what the branch of a worktree adds to the integration branch, or what that adds to the base branch. `None` if
     /// there is nothing.
-    pub fn changes(&self, worktree: Option<&Worktree>) -> Result<Option<Changes>, TreeError> {
+    pub fn changes(&self, worktree: Option<&Worktree>) -> Result<Option<DiffSummary>, WorktreeError> {
         let integration = self.integration_branch();
         let (from, to) = match worktree {
             Some(worktree) => (integration, self.branch(worktree)),
@@ -31,33 +31,36 @@ impl RunTrees {
         if !repo.has_branch(&to)? || repo.check(["rev-parse", "--quiet", "--verify", &from])?.is_none() {
             return Ok(None);
         }
-        let tree = Tree::from(worktree);
+        let tree = WorktreeId::from(worktree);
         // Without commits of the engine, the work is in the files.
-        let changes = match self.options.no_commit && self.tree_path(tree).join(".git").exists() {
+        let changes = match self.options.no_commit && self.worktree_path(tree).join(".git").exists() {
             true => self.uncommitted(tree, &from)?,
             false => {
                 let range = format!("{from}...{to}");
-                Changes { stat: stat(&repo, &range)?, command: shell_words::join(["git", "diff", &range]) }
+                DiffSummary {
+                    stat: stat(&repo, &range)?,
+                    command: shell_words::join(["git", "diff", &range]),
+                }
             }
         };
         Ok((!changes.stat.is_empty()).then_some(changes))
     }
 
-    fn uncommitted(&self, tree: Tree<'_>, from: &str) -> Result<Changes, TreeError> {
-        let path = self.tree_path(tree);
+    fn uncommitted(&self, tree: WorktreeId<'_>, from: &str) -> Result<DiffSummary, WorktreeError> {
+        let path = self.worktree_path(tree);
         let git = Git::new(&path);
         let from = git.run(["merge-base", from, "HEAD"])?;
         let new = git.run(["ls-files", "--others", "--exclude-standard"])?;
         let new = new.lines().take(LISTED).map(|file| format!(" {file} | not in git"));
         let stat = stat(&git, &from)?.into_iter().chain(new).collect();
-        Ok(Changes {
+        Ok(DiffSummary {
             stat,
             command: shell_words::join(["git", "-C", &path.to_string_lossy(), "diff", &from]),
         })
     }
 }
 
-fn stat(git: &Git, range: &str) -> Result<Vec<String>, TreeError> {
+fn stat(git: &Git, range: &str) -> Result<Vec<String>, WorktreeError> {
     let count = format!("--stat-count={LISTED}");
     let stat = git.run(["diff", "--no-color", "--no-ext-diff", "--stat=100", &count, range, "--"])?;
     Ok(stat.lines().map(str::to_owned).collect())

@@ -16,21 +16,28 @@ pub enum GitError {
     Failed { dir: PathBuf, command: String, message: String },
 }
 
-/// Variables of a git hook or of the user's shell that would make git work elsewhere.
-pub(crate) const LOCATION_VARIABLES: [&str; 8] = [
+/// Variables of a git hook or of the user's shell that would make git work elsewhere: those of
+/// `git rev-parse --local-env-vars` and two more. Not those with settings (`GIT_CONFIG_COUNT`), which a user may need.
+pub(crate) const LOCATION_VARIABLES: [&str; 14] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",
     "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
-    "GIT_NAMESPACE",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_GRAFT_FILE",
+    "GIT_SHALLOW_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_NO_REPLACE_OBJECTS",
     "GIT_PREFIX",
+    "GIT_NAMESPACE",
     "GIT_EDITOR",
 ];
 
 /// Settings for our calls only; nothing is written to a configuration file. The user's hooks do not run. Background
 /// maintenance is off, because it would keep the lock.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 11] = [
     "core.hooksPath=/dev/null",
     "core.editor=true",
     "commit.gpgSign=false",
@@ -39,6 +46,9 @@ const SETTINGS: [&str; 9] = [
     "rerere.enabled=false",
     "merge.conflictStyle=merge",
     "advice.detachedHead=false",
+    // Otherwise `always` puts escape codes into what agents and people read.
+    "color.ui=false",
+    "color.diff=false",
     // Otherwise the new files of an agent can be invisible, and are deleted with its worktree.
     "status.showUntrackedFiles=normal",
 ];
@@ -58,7 +68,7 @@ impl Git {
     }
 
     /// Returns git in a directory. Its processes share this lock.
-    pub(super) fn locked(dir: &Path, lock: &TreeLock) -> Self {
+    pub(super) fn locked(dir: &Path, lock: &GitLock) -> Self {
         Self { dir: dir.to_owned(), lock: Some(Arc::clone(&lock.0)), variables: Vec::new() }
     }
 
@@ -66,28 +76,26 @@ impl Git {
         &self.dir
     }
 
-    /// Returns git with an identity for commits: that of the user, or else one of ours.
+    /// Returns git with an author and a committer for commits: those of the user, or else ours.
     pub(super) fn with_identity(&self) -> Result<Self, GitError> {
-        Ok(Self { variables: self.missing_identity()?, ..self.clone() })
+        Ok(self.with_variables(self.missing_identity()?))
     }
 
-    /// Returns git with more variables.
+    /// Returns git with these variables in addition to its own.
     pub(super) fn with_variables(&self, variables: Vec<(String, String)>) -> Self {
-        Self { variables, ..self.clone() }
+        Self { variables: [self.variables.as_slice(), &variables].concat(), ..self.clone() }
     }
 
-    /// Returns variables with an identity, if the user has configured none. Nothing is written to a configuration file.
+    /// Returns variables with an author or a committer, as far as the user has configured none.
     pub(super) fn missing_identity(&self) -> Result<Vec<(String, String)>, GitError> {
-        if self.check(["var", "GIT_COMMITTER_IDENT"])?.is_some() {
-            return Ok(Vec::new());
+        let mut variables = Vec::new();
+        for role in ["GIT_AUTHOR", "GIT_COMMITTER"] {
+            if self.try_run(["var", &format!("{role}_IDENT")])?.is_none() {
+                variables.push((format!("{role}_NAME"), "Callboard".to_owned()));
+                variables.push((format!("{role}_EMAIL"), "callboard@localhost".to_owned()));
+            }
         }
-        let variables = [
-            ("GIT_AUTHOR_NAME", "Callboard"),
-            ("GIT_AUTHOR_EMAIL", "callboard@localhost"),
-            ("GIT_COMMITTER_NAME", "Callboard"),
-            ("GIT_COMMITTER_EMAIL", "callboard@localhost"),
-        ];
-        Ok(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec())
+        Ok(variables)
     }
 
     fn output<A: AsRef<OsStr>>(&self, args: &[A]) -> Result<Output, GitError> {
@@ -109,25 +117,41 @@ impl Git {
 
     fn failed<A: AsRef<OsStr>>(&self, args: &[A], output: &Output) -> GitError {
         let words: Vec<_> = args.iter().map(|arg| arg.as_ref().to_string_lossy()).collect();
-        let message = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
-        GitError::Failed {
-            dir: self.dir.clone(),
-            command: words.join(" "),
-            message: String::from_utf8_lossy(message).trim().to_owned(),
-        }
+        let printed = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
+        let printed = String::from_utf8_lossy(printed).trim().to_owned();
+        let message = if printed.is_empty() { output.status.to_string() } else { printed };
+        GitError::Failed { dir: self.dir.clone(), command: words.join(" "), message }
     }
 
-    /// Runs git and returns what it prints, without the last line break.
+    /// Runs git and returns what it prints, without line breaks at its end.
     pub(super) fn run<A: AsRef<OsStr>>(&self, args: impl AsRef<[A]>) -> Result<String, GitError> {
         let args = args.as_ref();
         let output = self.output(args)?;
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(self.failed(args, &output)) }
     }
 
-    /// Runs git and returns what it prints, or `None` if it answers with an exit code other than 0.
+    /// Asks git. Returns what it prints, or `None` for exit code 1, which means "no". Any other code is an error.
     pub(super) fn check<A: AsRef<OsStr>>(&self, args: impl AsRef<[A]>) -> Result<Option<String>, GitError> {
-        let output = self.output(args.as_ref())?;
-        Ok(output.status.success().then(|| text(&output.stdout)))
+        self.run_unless(args.as_ref(), |code| code == 1)
+    }
+
+    /// Runs a command of git that may fail. Its exit code does not say why.
+    pub(super) fn try_run<A: AsRef<OsStr>>(&self, args: impl AsRef<[A]>) -> Result<Option<String>, GitError> {
+        self.run_unless(args.as_ref(), |_| true)
+    }
+
+    /// Returns what git prints, or `None` if it ends with an exit code that is expected. A signal is an error.
+    fn run_unless<A: AsRef<OsStr>>(
+        &self,
+        args: &[A],
+        is_expected: impl Fn(i32) -> bool,
+    ) -> Result<Option<String>, GitError> {
+        let output = self.output(args)?;
+        match output.status.code() {
+            Some(0) => Ok(Some(text(&output.stdout))),
+            Some(code) if is_expected(code) => Ok(None),
+            Some(_) | None => Err(self.failed(args, &output)),
+        }
     }
 
     pub(super) fn has_branch(&self, branch: &str) -> Result<bool, GitError> {
@@ -139,6 +163,11 @@ impl Git {
         Ok(self.check(["merge-base", "--is-ancestor", older, newer])?.is_some())
     }
 
+    /// Returns whether the repository has this commit.
+    pub(super) fn has_commit(&self, id: &str) -> Result<bool, GitError> {
+        Ok(self.check(["rev-parse", "--quiet", "--verify", &format!("{id}^{{commit}}")])?.is_some())
+    }
+
     pub(super) fn commit_id(&self, revision: &str) -> Result<String, GitError> {
         self.run(["rev-parse", "--verify", &format!("{revision}^{{commit}}")])
     }
@@ -148,11 +177,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned()
 }
 
-/// The exclusive lock of a worktree. The git processes of its holder share it, and keep it if the holder is killed.
+/// The exclusive lock of a worktree, or of adding and removing worktrees of the repository. The git processes of its
+/// holder share it, and keep it if the holder is killed.
 #[derive(Debug)]
-pub(super) struct TreeLock(Arc<File>);
+pub(super) struct GitLock(Arc<File>);
 
-impl TreeLock {
+impl GitLock {
     /// Waits for the lock and takes it.
     pub(super) fn take(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
@@ -163,5 +193,65 @@ impl TreeLock {
     /// Returns a stdin that shares the lock and is empty.
     pub(super) fn stdin(&self) -> io::Result<Stdio> {
         Ok(self.0.try_clone()?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Makes a repository with one commit.
+    fn repository() -> (TempDir, Git) {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::new(dir.path());
+        git.run(["init", "--quiet", "--initial-branch=main"]).unwrap();
+        git.with_identity().unwrap().run(["commit", "--quiet", "--allow-empty", "--message=begin"]).unwrap();
+        (dir, git)
+    }
+
+    #[test]
+    fn an_error_of_git_is_not_a_no() {
+        let (_dir, git) = repository();
+        let missing = "1".repeat(40);
+        assert!(!git.has_commit(&missing).unwrap());
+        assert!(git.is_ancestor(&missing, "main").is_err(), "exit code 128");
+        assert!(!git.has_branch("missing").unwrap());
+        let empty = tempfile::tempdir().unwrap();
+        assert!(Git::new(empty.path()).has_branch("main").is_err(), "not a repository");
+        assert!(Git::new(empty.path()).try_run(["rev-parse", "--git-dir"]).unwrap().is_none());
+        let killed = ["-c", "alias.die=!kill -9 $PPID", "die"];
+        let error = git.check(killed).unwrap_err().to_string();
+        assert!(error.ends_with("signal: 9 (SIGKILL)"), "{error}");
+        git.try_run(killed).unwrap_err();
+    }
+
+    #[test]
+    fn a_committer_without_an_author_can_commit() {
+        let (_dir, git) = repository();
+        git.run(["config", "user.useConfigOnly", "true"]).unwrap();
+        let variables = [
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_SYSTEM", "/dev/null"),
+            ("GIT_COMMITTER_NAME", "Owner"),
+            ("GIT_COMMITTER_EMAIL", "owner@example.org"),
+        ];
+        let git =
+            git.with_variables(variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        let git = git.with_identity().unwrap();
+        git.run(["commit", "--quiet", "--allow-empty", "--message=next"]).unwrap();
+        assert_eq!(git.run(["log", "-1", "--format=%an, %cn"]).unwrap(), "Callboard, Owner");
+    }
+
+    #[test]
+    fn output_has_no_colours_even_if_the_user_always_wants_them() {
+        let (dir, git) = repository();
+        git.run(["config", "color.ui", "always"]).unwrap();
+        git.run(["config", "color.diff", "always"]).unwrap();
+        std::fs::write(dir.path().join("page.txt"), "head\n").unwrap();
+        git.run(["add", "."]).unwrap();
+        let diff = git.run(["diff", "--cached"]).unwrap();
+        assert!(diff.ends_with("\n+head") && !diff.contains('\x1b'), "{diff:?}");
     }
 }

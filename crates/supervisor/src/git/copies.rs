@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use protocol::AttemptId;
 use protocol::brief::Worktree;
 
-use super::trees::Tree;
-use super::{Git, RunTrees, TreeError};
+use super::worktrees::WorktreeId;
+use super::{Git, RunWorktrees, WorktreeError};
 use crate::atomic_file::replace_synced_file;
 use crate::attempt::copies;
 
-impl RunTrees {
+impl RunWorktrees {
     /// Records files of a worktree as private copies of an attempt. They are not committed until they are
     /// [discarded](Self::discard_copies). `None` is the worktree of the integration branch.
     pub fn record_copies(
@@ -23,11 +23,11 @@ impl RunTrees {
         worktree: Option<&Worktree>,
         attempt: &AttemptId,
         paths: &[&str],
-    ) -> Result<(), TreeError> {
+    ) -> Result<(), WorktreeError> {
         if paths.is_empty() {
             return Ok(());
         }
-        let list = self.list_dir(worktree.into());
+        let list = self.copy_lists_dir(worktree.into());
         let paths = serde_json::to_vec(paths).expect("BUG: paths are plain data");
         fs::create_dir_all(&list)
             .and_then(|()| replace_synced_file(&list.join(attempt.to_string()), &paths))
@@ -36,9 +36,13 @@ impl RunTrees {
 
     /// Removes the private copies of an attempt from its worktree, even if it has staged them. A file that the branch has
     /// gets the content that it has there.
-    pub fn discard_copies(&self, worktree: Option<&Worktree>, attempt: &AttemptId) -> Result<(), TreeError> {
+    pub fn discard_copies(
+        &self,
+        worktree: Option<&Worktree>,
+        attempt: &AttemptId,
+    ) -> Result<(), WorktreeError> {
         let tree = worktree.into();
-        let (path, list) = (self.tree_path(tree), self.list_dir(tree).join(attempt.to_string()));
+        let (path, list) = (self.worktree_path(tree), self.copy_lists_dir(tree).join(attempt.to_string()));
         let paths = read_list(&list).map_err(io_error(&list))?;
         if paths.is_empty() {
             return Ok(());
@@ -47,7 +51,7 @@ impl RunTrees {
             let lock = self.lock(tree)?;
             let git = Git::locked(&path, &lock);
             for file in &paths {
-                if git.check(["cat-file", "-e", &format!("HEAD:{file}")])?.is_some() {
+                if git.try_run(["cat-file", "-e", &format!("HEAD:{file}")])?.is_some() {
                     git.run(["checkout", "--quiet", "HEAD", "--", &literal_pathspec(file)])?;
                     continue;
                 }
@@ -67,8 +71,8 @@ impl RunTrees {
     }
 
     /// Resets the private copies of all attempts that work in the tree to `HEAD`, in the index.
-    pub(super) fn unstage_copies(&self, tree: Tree<'_>, git: &Git) -> Result<(), TreeError> {
-        let dir = self.list_dir(tree);
+    pub(super) fn unstage_copies(&self, tree: WorktreeId<'_>, git: &Git) -> Result<(), WorktreeError> {
+        let dir = self.copy_lists_dir(tree);
         let lists = match fs::read_dir(&dir) {
             Ok(lists) => lists,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -76,7 +80,12 @@ impl RunTrees {
         };
         let mut paths = Vec::new();
         for list in lists {
-            let list = list.map_err(io_error(&dir))?.path();
+            let list = list.map_err(io_error(&dir))?;
+            // A temporary file that a killed engine has left.
+            if list.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let list = list.path();
             paths
                 .extend(read_list(&list).map_err(io_error(&list))?.iter().map(|path| literal_pathspec(path)));
         }
@@ -88,7 +97,7 @@ impl RunTrees {
     }
 
     /// The directory with one file per attempt: the paths of its copies.
-    fn list_dir(&self, tree: Tree<'_>) -> PathBuf {
+    fn copy_lists_dir(&self, tree: WorktreeId<'_>) -> PathBuf {
         self.state_file(tree, "copies")
     }
 }
@@ -106,6 +115,6 @@ fn literal_pathspec(path: &str) -> String {
     format!(":(literal,top){path}")
 }
 
-fn io_error(path: &Path) -> impl Fn(io::Error) -> TreeError {
-    move |source| TreeError::Io { path: path.to_owned(), source }
+fn io_error(path: &Path) -> impl Fn(io::Error) -> WorktreeError {
+    move |source| WorktreeError::Io { path: path.to_owned(), source }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use protocol::brief::Worktree;
 
-use super::trees::Tree;
-use super::{Git, GitError, MergeStrategy, RunTrees, TreeError};
+use super::worktrees::WorktreeId;
+use super::{Git, GitError, MergeStrategy, RunWorktrees, WorktreeError};
 use crate::checks::CheckError;
 
 /// The trailer that names an effect in the commit that it made.
@@ -32,7 +32,7 @@ pub enum MergeOutcome {
 pub struct Conflict {
     pub files: Vec<String>,
     /// The conflicting hunks as `git diff` shows them.
-    pub evidence: String,
+    pub diff: String,
 }
 
 /// The result of a fast-forward of the base branch.
@@ -59,19 +59,19 @@ impl BranchChanges {
     }
 }
 
-impl RunTrees {
+impl RunWorktrees {
     /// Returns what the branch of a worktree changes.
-    pub fn branch_changes(&self, worktree: &Worktree) -> Result<BranchChanges, TreeError> {
+    pub fn worktree_changes(&self, worktree: &Worktree) -> Result<BranchChanges, WorktreeError> {
         self.commits_and_files(&self.branch(worktree))
     }
 
     /// Returns what a branch changes, or `None` if it does not exist.
-    pub fn changes_of(&self, branch: &str) -> Result<Option<BranchChanges>, TreeError> {
+    pub fn changes_of_branch(&self, branch: &str) -> Result<Option<BranchChanges>, WorktreeError> {
         self.repo_git().has_branch(branch)?.then(|| self.commits_and_files(branch)).transpose()
     }
 
     /// Returns what a branch has that the integration branch, or else the start commit, does not have.
-    fn commits_and_files(&self, branch: &str) -> Result<BranchChanges, TreeError> {
+    fn commits_and_files(&self, branch: &str) -> Result<BranchChanges, WorktreeError> {
         let (repo, integration) = (self.repo_git(), self.integration_branch());
         let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
         let log =
@@ -84,14 +84,14 @@ impl RunTrees {
     }
 
     /// Returns the branches below a name, and the branch of that name if it exists.
-    pub fn branches_below(&self, name: &str) -> Result<Vec<String>, TreeError> {
+    pub fn branches_below(&self, name: &str) -> Result<Vec<String>, WorktreeError> {
         let pattern = format!("refs/heads/{name}");
         let found = self.repo_git().run(["for-each-ref", "--format=%(refname:lstrip=2)", &pattern])?;
         Ok(found.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the commit of an earlier merge. `key` identifies the effect that merged.
-    pub fn find_merge(&self, key: &str) -> Result<Option<String>, TreeError> {
+    /// Returns the commit that an effect has made before, a merge or a plain one. `key` identifies the effect.
+    pub fn find_effect_commit(&self, key: &str) -> Result<Option<String>, WorktreeError> {
         let repo = self.repo_git();
         let integration = self.integration_branch();
         if !repo.has_branch(&integration)? {
@@ -113,17 +113,18 @@ impl RunTrees {
         worktree: &Worktree,
         key: &str,
         accept: impl FnOnce(&Path) -> Result<bool, CheckError>,
-    ) -> Result<MergeOutcome, TreeError> {
+    ) -> Result<MergeOutcome, WorktreeError> {
         self.ensure_integration()?;
         // Serial: the next merge starts when this one has moved the branch.
-        let lock = self.lock(Tree::Merge)?;
+        let lock = self.lock(WorktreeId::Merge)?;
         let repo = Git::locked(&self.repo, &lock);
         let (branch, integration) = (self.branch(worktree), self.integration_branch());
         if !repo.has_branch(&branch)? || repo.is_ancestor(&branch, &integration)? {
             return Ok(MergeOutcome::Nothing);
         }
         let old = repo.commit_id(&integration)?;
-        let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), old.clone()]))?;
+        let git =
+            self.add_worktree(WorktreeId::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), old.clone()]))?;
         clean_merge_tree(&git)?;
         let trailer = format!("{EFFECT_TRAILER}: {key}");
         let git = git.with_identity()?;
@@ -177,9 +178,10 @@ impl RunTrees {
         &self,
         commit: &str,
         check: impl FnOnce(&Path) -> Result<T, CheckError>,
-    ) -> Result<T, TreeError> {
-        let lock = self.lock(Tree::Merge)?;
-        let git = self.add(Tree::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), commit.to_owned()]))?;
+    ) -> Result<T, WorktreeError> {
+        let lock = self.lock(WorktreeId::Merge)?;
+        let git = self
+            .add_worktree(WorktreeId::Merge, &lock, |_| Ok(vec!["--detach".to_owned(), commit.to_owned()]))?;
         clean_merge_tree(&git)?;
         git.run(["checkout", "--quiet", "--detach", commit])?;
         Ok(check(git.dir())?)
@@ -190,18 +192,20 @@ impl RunTrees {
     ///
     /// `git merge --ff-only` compares and sets the branch like `git update-ref`, and holds the index of the worktree
     /// meanwhile: a step that commits there at the same moment cannot revert the merge.
-    fn advance(&self, new: &str) -> Result<(), TreeError> {
-        let lock = self.lock(Tree::Integration)?;
-        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
+    fn advance(&self, new: &str) -> Result<(), WorktreeError> {
+        let lock = self.lock(WorktreeId::Integration)?;
+        let git = Git::locked(&self.worktree_path(WorktreeId::Integration), &lock);
         git.run(["merge", "--ff-only", "--quiet", new])?;
         Ok(())
     }
 
     /// Returns the command with which a user merges the run.
     pub fn merge_command(&self) -> String {
+        let branch = self.integration_branch();
+        let merge = format!("git merge {}", shell_words::quote(&branch));
         match &self.options.base {
-            Some(base) => format!("git switch {base} && git merge {}", self.integration_branch()),
-            None => format!("git merge {}", self.integration_branch()),
+            Some(base) => format!("git switch {} && {merge}", shell_words::quote(base)),
+            None => merge,
         }
     }
 
@@ -211,7 +215,7 @@ impl RunTrees {
     }
 
     /// Returns whether the base branch has all commits of the integration branch.
-    pub fn is_in_base(&self) -> Result<bool, TreeError> {
+    pub fn is_in_base(&self) -> Result<bool, WorktreeError> {
         let Some(base) = &self.options.base else { return Ok(false) };
         let (repo, integration) = (self.repo_git(), self.integration_branch());
         if !repo.has_branch(&integration)? {
@@ -221,14 +225,14 @@ impl RunTrees {
     }
 
     /// Fast-forwards the base branch, if git can do that without touching local changes.
-    pub fn fast_forward(&self) -> Result<FastForward, TreeError> {
+    pub fn fast_forward(&self) -> Result<FastForward, WorktreeError> {
         let Some(base) = &self.options.base else {
             return Ok(FastForward::NotPossible("the run was started without a branch".to_owned()));
         };
         if self.is_in_base()? {
             return Ok(FastForward::Done);
         }
-        let lock = self.lock(Tree::Merge)?;
+        let lock = self.lock(WorktreeId::Merge)?;
         let (repo, integration) = (Git::locked(&self.repo, &lock), self.integration_branch());
         if !repo.has_branch(base)? {
             return Ok(FastForward::NotPossible(format!("branch `{base}` does not exist any more")));
@@ -279,15 +283,15 @@ fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitEr
 }
 
 /// Undoes what an earlier merge has left in the merge worktree. Nothing else works there.
-fn clean_merge_tree(git: &Git) -> Result<(), TreeError> {
+fn clean_merge_tree(git: &Git) -> Result<(), WorktreeError> {
     let index_lock = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?).join("index.lock");
     match std::fs::remove_file(&index_lock) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            return Err(TreeError::Io { path: index_lock, source });
+            return Err(WorktreeError::Io { path: index_lock, source });
         }
         Err(_) | Ok(()) => {}
     }
-    git.check(["rebase", "--abort"])?;
+    git.try_run(["rebase", "--abort"])?;
     git.run(["reset", "--hard", "--quiet"])?;
     git.run(["clean", "-f", "-d", "--quiet"])?;
     Ok(())
@@ -306,5 +310,5 @@ fn run_until_conflict(git: &Git, command: &[&str]) -> Result<Option<Conflict>, G
     }
     let hunks = git.run(["diff", "--diff-filter=U"])?;
     let shown: Vec<_> = hunks.lines().take(SHOWN_LINES).collect();
-    Ok(Some(Conflict { files, evidence: shown.join("\n") }))
+    Ok(Some(Conflict { files, diff: shown.join("\n") }))
 }

@@ -1,7 +1,7 @@
 //! git, through its command line: the worktrees and branches of a run, and its merge queue.
 //!
 //! A run with worktrees has an integration branch, `callboard/RUN`, made from the base branch. Steps of the run work in its
-//! worktree, or in one of their own on the branch `callboard/RUN@STEP`. [`RunTrees`] makes these worktrees, commits what
+//! worktree, or in one of their own on the branch `callboard/RUN@STEP`. [`RunWorktrees`] makes these worktrees, commits what
 //! attempts leave in them, and merges.
 //!
 //! Every function can be repeated after a crash. A git process that outlives its engine keeps the lock of its worktree, so
@@ -16,16 +16,16 @@ mod read_only;
 #[cfg(test)]
 mod tests;
 mod tree_hash;
-mod trees;
+mod worktrees;
 
-pub use changes::Changes;
+pub use changes::DiffSummary;
 pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
-use command::{Git, TreeLock};
+use command::{Git, GitLock};
 pub use merge::{BranchChanges, Conflict, FastForward, MergeOutcome};
-pub use publish::{Push, WorkChanges, fetch_branch, find_branch, remote_branch};
+pub use publish::{Push, RunChanges, fetch_branch, find_branch_commit, remote_branch_commit};
 pub use tree_hash::{is_work_tree, tree_hash};
-pub use trees::{MergeStrategy, RunTrees, TreeError, WorktreeOptions};
+pub use worktrees::{MergeStrategy, RunWorktrees, WorktreeError, WorktreeOptions};
 
 use std::path::Path;
 
@@ -59,5 +59,5 @@ pub fn is_branch_name(repo: &Path, name: &str) -> Result<bool, GitError> {
 
 /// Returns the run that a worktree was made for, given the reason of its lock.
 pub fn run_of_lock(reason: &str) -> Option<&str> {
-    reason.trim_end().strip_prefix(trees::LOCK_REASON)
+    reason.trim_end().strip_prefix(worktrees::LOCK_REASON)
 }

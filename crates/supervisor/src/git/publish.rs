@@ -7,13 +7,13 @@ use protocol::brief::TreeReset;
 
 use super::merge::EFFECT_TRAILER;
 use super::tree_hash::store_tree;
-use super::trees::Tree;
-use super::{Git, GitError, RunTrees, TreeError};
+use super::worktrees::WorktreeId;
+use super::{Git, GitError, RunWorktrees, WorktreeError};
 use crate::atomic_file::replace_synced_file;
 
 /// What a run's work changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkChanges {
+pub struct RunChanges {
     /// All files, new and deleted ones included.
     pub changed: Vec<String>,
     pub deleted: Vec<String>,
@@ -33,13 +33,13 @@ pub enum Push {
     NoRemote,
 }
 
-impl RunTrees {
+impl RunWorktrees {
     /// Compares the worktree of the integration branch with the merge base of that branch and the commit that the run
     /// starts from. New files count.
-    pub fn work_changes(&self) -> Result<WorkChanges, TreeError> {
+    pub fn run_changes(&self) -> Result<RunChanges, WorktreeError> {
         self.ensure_integration()?;
-        let lock = self.lock(Tree::Integration)?;
-        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
+        let lock = self.lock(WorktreeId::Integration)?;
+        let git = Git::locked(&self.worktree_path(WorktreeId::Integration), &lock);
         // New files become part of the comparison, and stay uncommitted.
         git.run(["add", "--intent-to-add", "--all", "."])?;
         let from = git.run(["merge-base", &self.options.start, "HEAD"])?;
@@ -53,40 +53,40 @@ impl RunTrees {
             }
         }
         let stat = git.run(["diff", "--stat", "--no-renames", &from])?;
-        Ok(WorkChanges { changed, deleted, stat, tree: store_tree(git.dir())? })
+        Ok(RunChanges { changed, deleted, stat, tree: store_tree(git.dir())? })
     }
 
-    /// Resets the files of the integration branch's worktree to a tree of [`Self::work_changes`]: what checks and other
-    /// agents have left since is gone. Happens once for each number, because later attempts keep the work of earlier
-    /// ones.
-    pub fn reset_work(&self, TreeReset { tree, number }: &TreeReset) -> Result<(), TreeError> {
-        let lock = self.lock(Tree::Integration)?;
-        let (done_file, number) = (self.state_file(Tree::Integration, "reset"), number.to_string());
+    /// Resets the files of the integration branch's worktree to a tree of [`Self::run_changes`]: what checks and other
+    /// agents have left since is gone. `number` identifies the reset, which happens once: later attempts keep the work
+    /// of earlier ones.
+    pub fn reset_to_tree(&self, TreeReset { tree, number }: &TreeReset) -> Result<(), WorktreeError> {
+        let lock = self.lock(WorktreeId::Integration)?;
+        let (done_file, number) = (self.state_file(WorktreeId::Integration, "reset"), number.to_string());
         if fs::read_to_string(&done_file).is_ok_and(|last| last == number) {
             return Ok(());
         }
         // The tree is missing if the run was imported from another repository.
         if self.repo_git().run(["cat-file", "-e", tree]).is_ok() {
-            restore_files(&Git::locked(&self.tree_path(Tree::Integration), &lock), tree)?;
+            restore_files(&Git::locked(&self.worktree_path(WorktreeId::Integration), &lock), tree)?;
         }
         replace_synced_file(&done_file, number.as_bytes())
-            .map_err(|source| TreeError::Io { path: done_file, source })
+            .map_err(|source| WorktreeError::Io { path: done_file, source })
     }
 
     /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
     /// uncommitted. The commit gets `key`, which identifies the effect, as a trailer. Returns its id.
-    pub fn commit_work(&self, message: &str, key: &str, tree: Option<&str>) -> Result<String, TreeError> {
+    pub fn commit_work(&self, message: &str, key: &str, tree: Option<&str>) -> Result<String, WorktreeError> {
         self.ensure_integration()?;
-        let lock = self.lock(Tree::Integration)?;
-        let git = Git::locked(&self.tree_path(Tree::Integration), &lock);
-        self.check_markers(&git)?;
+        let lock = self.lock(WorktreeId::Integration)?;
+        let git = Git::locked(&self.worktree_path(WorktreeId::Integration), &lock);
+        self.check_conflict_markers(&git)?;
         match tree {
             Some(tree) => git.run(["read-tree", tree])?,
             None => git.run(["add", "--all"])?,
         };
         let from = git.run(["merge-base", &self.options.start, "HEAD"])?;
         if git.run(["write-tree"])? == git.run(["rev-parse", &format!("{from}^{{tree}}")])? {
-            return Err(TreeError::NoChange { branch: self.integration_branch() });
+            return Err(WorktreeError::NoChange { branch: self.integration_branch() });
         }
         let trailer = format!("{EFFECT_TRAILER}: {key}");
         let message = format!("{}\n\n{trailer}\n", message.trim_end());
@@ -104,12 +104,12 @@ impl RunTrees {
     }
 
     /// Returns the whole message of a commit.
-    pub fn commit_text(&self, commit: &str) -> Result<String, TreeError> {
+    pub fn commit_message(&self, commit: &str) -> Result<String, WorktreeError> {
         Ok(self.repo_git().run(["log", "-1", "--format=%B", commit])?.trim_end().to_owned())
     }
 
     /// Returns the remote that has the integration branch as it is here.
-    pub fn pushed_remote(&self) -> Result<Option<String>, TreeError> {
+    pub fn pushed_remote(&self) -> Result<Option<String>, WorktreeError> {
         let repo = self.repo_git();
         let Some(remote) = remote(&repo)? else { return Ok(None) };
         let reference = format!("refs/heads/{}", self.integration_branch());
@@ -120,7 +120,7 @@ impl RunTrees {
     }
 
     /// Pushes the integration branch. Never by force.
-    pub fn push(&self) -> Result<Push, TreeError> {
+    pub fn push(&self) -> Result<Push, WorktreeError> {
         let repo = self.repo_git();
         let Some(remote) = remote(&repo)? else { return Ok(Push::NoRemote) };
         let reference = format!("refs/heads/{}", self.integration_branch());
@@ -130,7 +130,7 @@ impl RunTrees {
 }
 
 /// Resets the files of a worktree to those of a tree. Ignored files stay.
-pub(super) fn restore_files(git: &Git, tree: &str) -> Result<(), TreeError> {
+pub(super) fn restore_files(git: &Git, tree: &str) -> Result<(), WorktreeError> {
     git.run(["add", "--all"])?;
     git.run(["read-tree", "--reset", "-u", tree])?;
     git.run(["reset", "--quiet"])?;
@@ -138,7 +138,7 @@ pub(super) fn restore_files(git: &Git, tree: &str) -> Result<(), TreeError> {
 }
 
 /// Returns the commit of a branch on the remote; `None` if there is no remote or no such branch.
-pub fn remote_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
+pub fn remote_branch_commit(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     let repo = Git::new(repo);
     let Some(remote) = remote(&repo)? else { return Ok(None) };
     let found = repo.run(["ls-remote", &remote, &format!("refs/heads/{branch}")])?;
@@ -148,10 +148,10 @@ pub fn remote_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitErr
 /// Creates or fast-forwards a branch from the remote, if the remote has commits of it that are missing here. Fails if the two have
 /// diverged.
 pub fn fetch_branch(repo: &Path, branch: &str) -> Result<(), GitError> {
-    let Some(commit) = remote_branch(repo, branch)? else { return Ok(()) };
+    let Some(commit) = remote_branch_commit(repo, branch)? else { return Ok(()) };
     let repo = Git::new(repo);
     let reference = format!("refs/heads/{branch}");
-    if repo.has_branch(branch)? && repo.is_ancestor(&commit, &reference)? {
+    if repo.has_branch(branch)? && repo.has_commit(&commit)? && repo.is_ancestor(&commit, &reference)? {
         return Ok(());
     }
     let remote = remote(&repo)?.unwrap_or_default();
@@ -159,7 +159,7 @@ pub fn fetch_branch(repo: &Path, branch: &str) -> Result<(), GitError> {
 }
 
 /// Returns the commit of a branch of this repository, or else of its remote as it was last fetched.
-pub fn find_branch(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
+pub fn find_branch_commit(repo: &Path, branch: &str) -> Result<Option<String>, GitError> {
     let git = Git::new(repo);
     let remote = remote(&git)?.map(|remote| format!("refs/remotes/{remote}/{branch}"));
     for reference in [Some(format!("refs/heads/{branch}")), remote].into_iter().flatten() {
@@ -177,4 +177,30 @@ fn remote(repo: &Git) -> Result<Option<String>, GitError> {
     let mut names = remotes.lines();
     let origin = names.clone().find(|name| *name == "origin");
     Ok(origin.or_else(|| names.next()).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_fetched_when_its_commits_are_only_on_the_remote() {
+        let dir = tempfile::tempdir().unwrap();
+        let (remote, repo) = (dir.path().join("remote"), dir.path().join("repo"));
+        let commit = |dir: &Path| {
+            let git = Git::new(dir).with_identity().unwrap();
+            git.run(["commit", "--quiet", "--allow-empty", "--message=work"]).unwrap();
+            git.commit_id("HEAD").unwrap()
+        };
+        let root = Git::new(dir.path());
+        root.run(["init", "--quiet", "--initial-branch=work", "remote"]).unwrap();
+        commit(&remote);
+        root.run(["clone", "--quiet", "remote", "repo"]).unwrap();
+        Git::new(&repo).run(["checkout", "--quiet", "--detach"]).unwrap();
+        let newest = commit(&remote);
+        fetch_branch(&repo, "work").unwrap();
+        assert_eq!(Git::new(&repo).commit_id("refs/heads/work").unwrap(), newest);
+        Git::new(&repo).run(["checkout", "--quiet", "work"]).unwrap();
+        fetch_branch(&repo, "work").unwrap();
+    }
 }

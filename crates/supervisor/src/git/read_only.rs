@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::publish::restore_files;
 use super::tree_hash::store_tree;
-use super::{Git, RunTrees, TreeError};
+use super::{Git, RunWorktrees, WorktreeError};
 use crate::atomic_file::replace_synced_file;
 
 /// The state of a worktree before a read-only attempt.
@@ -16,6 +16,9 @@ use crate::atomic_file::replace_synced_file;
 struct WorktreeSnapshot {
     /// Its files, committed or not.
     tree: String,
+    /// The commit of a merge in progress. The next commit would have it as a parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    merge: Option<String>,
     /// `None` if the engine does not commit: then the work is in the files, and only effects of the run make commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     branch: Option<BranchSnapshot>,
@@ -28,33 +31,36 @@ struct BranchSnapshot {
     head: String,
 }
 
-impl RunTrees {
-    /// Records a worktree for [`Self::restore_work`], unless an earlier attempt has.
-    pub fn snapshot_work(&self, worktree: Option<&Worktree>) -> Result<(), TreeError> {
+impl RunWorktrees {
+    /// Records a worktree for [`Self::discard_read_only_changes`], unless an earlier attempt has.
+    pub fn snapshot_work(&self, worktree: Option<&Worktree>) -> Result<(), WorktreeError> {
         let tree = worktree.into();
         let lock = self.lock(tree)?;
         let file = self.state_file(tree, "kept");
         if file.exists() {
             return Ok(());
         }
-        let git = Git::locked(&self.tree_path(tree), &lock);
+        let git = Git::locked(&self.worktree_path(tree), &lock);
         let kept = serde_json::to_vec(&self.snapshot(&git, worktree)?).expect("BUG: it is plain data");
-        replace_synced_file(&file, &kept).map_err(|source| TreeError::Io { path: file, source })
+        replace_synced_file(&file, &kept).map_err(|source| WorktreeError::Io { path: file, source })
     }
 
     /// Resets the worktree to its state at the last [`Self::snapshot_work`]: what read-only attempts have left since is
     /// gone. Returns a sentence about what was removed, or `None` if there was nothing.
-    pub fn restore_work(&self, worktree: Option<&Worktree>) -> Result<Option<String>, TreeError> {
+    pub fn discard_read_only_changes(
+        &self,
+        worktree: Option<&Worktree>,
+    ) -> Result<Option<String>, WorktreeError> {
         let tree = worktree.into();
         let file = self.state_file(tree, "kept");
-        let failed = |source| TreeError::Io { path: file.clone(), source };
+        let failed = |source| WorktreeError::Io { path: file.clone(), source };
         let kept: WorktreeSnapshot = match fs::read(&file) {
             Ok(text) => serde_json::from_slice(&text).map_err(|error| failed(error.into()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
         let lock = self.lock(tree)?;
-        let path = self.tree_path(tree);
+        let path = self.worktree_path(tree);
         let mut dropped = None;
         if let Some(BranchSnapshot { commit, .. }) = &kept.branch {
             // Its branch may have been moved or deleted, and the worktree, too.
@@ -69,7 +75,7 @@ impl RunTrees {
         let found = self.snapshot(&git, worktree)?;
         if found != kept {
             if let Some(BranchSnapshot { head, .. }) = &kept.branch {
-                git.check(["rebase", "--quit"])?;
+                git.try_run(["rebase", "--quit"])?;
                 match head.starts_with("refs/") {
                     true => git.run(["symbolic-ref", "HEAD", head])?,
                     false => git.run(["update-ref", "--no-deref", "HEAD", head])?,
@@ -82,9 +88,20 @@ impl RunTrees {
             return Ok(None);
         }
         let files = git.run(["diff", "--name-only", &kept.tree, &found.tree])?;
-        let files = files.lines().collect::<Vec<_>>().join(", ");
-        let commits = dropped.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
-        Ok(Some(format!("its step only reads; what it left was removed: {files}{commits}")))
+        let mut left: Vec<_> = files.lines().map(str::to_owned).collect();
+        left.extend(
+            found.merge.filter(|_| kept.merge.is_none()).map(|commit| format!("a merge of {commit}")),
+        );
+        let head = |snapshot: Option<BranchSnapshot>| snapshot.map(|BranchSnapshot { head, .. }| head);
+        let (found_head, kept_head) = (head(found.branch), head(kept.branch));
+        left.extend(found_head.filter(|head| Some(head) != kept_head.as_ref()).map(|head| {
+            match head.strip_prefix("refs/heads/") {
+                Some(branch) => format!("HEAD on branch `{branch}`"),
+                None => format!("HEAD at {head}"),
+            }
+        }));
+        left.extend(dropped.map(|commit| format!("commit {commit}")));
+        Ok(Some(format!("its step only reads; what it left was removed: {}", left.join(", "))))
     }
 
     /// Returns whether the engine commits what attempts leave. If so, what a read-only attempt left must be removed
@@ -93,16 +110,17 @@ impl RunTrees {
         !self.options.no_commit
     }
 
-    fn snapshot(&self, git: &Git, worktree: Option<&Worktree>) -> Result<WorktreeSnapshot, TreeError> {
+    fn snapshot(&self, git: &Git, worktree: Option<&Worktree>) -> Result<WorktreeSnapshot, WorktreeError> {
         let tree = store_tree(git.dir())?;
+        let merge = git.check(["rev-parse", "--quiet", "--verify", "MERGE_HEAD"])?;
         if self.options.no_commit {
-            return Ok(WorktreeSnapshot { tree, branch: None });
+            return Ok(WorktreeSnapshot { tree, merge, branch: None });
         }
         let commit = git.commit_id(&format!("refs/heads/{}", self.branch_of(worktree)))?;
         let head = match git.check(["symbolic-ref", "--quiet", "HEAD"])? {
             Some(reference) => reference,
             None => git.commit_id("HEAD")?,
         };
-        Ok(WorktreeSnapshot { tree, branch: Some(BranchSnapshot { commit, head }) })
+        Ok(WorktreeSnapshot { tree, merge, branch: Some(BranchSnapshot { commit, head }) })
     }
 }

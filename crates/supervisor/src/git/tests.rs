@@ -10,7 +10,7 @@ use protocol::{AttemptId, AttemptNo, RunId, StepId, Turn};
 use tempfile::TempDir;
 
 use super::*;
-use crate::checks::Stop;
+use crate::checks::StopFlag;
 
 /// A repository with one commit, in a directory with spaces.
 struct Scratch {
@@ -38,7 +38,7 @@ impl Scratch {
         git(&self.repo(), args)
     }
 
-    fn trees(&self, strategy: MergeStrategy, setup: &[&str]) -> RunTrees {
+    fn trees(&self, strategy: MergeStrategy, setup: &[&str]) -> RunWorktrees {
         let options = WorktreeOptions {
             dir: self.root.path().join("work trees/trial"),
             base: Some("main".to_owned()),
@@ -51,18 +51,28 @@ impl Scratch {
             checkout: None,
             keep: false,
         };
-        RunTrees::new(RunId::new("trial").unwrap(), self.repo(), options)
+        RunWorktrees::new(RunId::new("trial").unwrap(), self.repo(), options)
     }
 }
 
+/// Returns a command whose git ignores the developer's settings, and the repository of a git hook that runs the tests.
+fn isolated(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    LOCATION_VARIABLES.iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command
+}
+
 fn git(dir: &Path, args: &[&str]) -> String {
-    let output = Command::new("git").arg("-C").arg(dir).args(args).output().unwrap();
+    let output = isolated("git").arg("-C").arg(dir).args(args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 fn sh(dir: &Path, script: &str) {
-    let output = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
+    let output = isolated("sh").args(["-c", script]).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -79,14 +89,14 @@ fn attempt(id: &str) -> AttemptId {
 }
 
 /// Writes `page.txt` in the worktree of a step and commits it. Returns the worktree.
-fn work(trees: &RunTrees, id: &str, page: &str) -> PathBuf {
+fn work(trees: &RunWorktrees, id: &str, page: &str) -> PathBuf {
     let tree = trees.prepare(Some(&worktree(id))).unwrap();
     fs::write(tree.join("page.txt"), page).unwrap();
     trees.commit(Some(&worktree(id)), &attempt(id)).unwrap();
     tree
 }
 
-fn merge(trees: &RunTrees, id: &str) -> MergeOutcome {
+fn merge(trees: &RunWorktrees, id: &str) -> MergeOutcome {
     trees.merge(&worktree(id), &format!("trial/{id}.merge#1"), |_| Ok(true)).unwrap()
 }
 
@@ -100,10 +110,10 @@ fn what_an_attempt_leaves_is_committed_with_its_id_and_merged_once() {
     assert_eq!(git(&tree, &["branch", "--show-current"]), "callboard/trial@a");
     let trailer = git(&tree, &["log", "-1", "--format=%(trailers:key=Callboard-Attempt,valueonly)"]);
     assert_eq!(trailer, "trial/a#1.1");
-    assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), None);
+    assert_eq!(trees.find_effect_commit("trial/a.merge#1").unwrap(), None);
     let MergeOutcome::Commit(commit) = merge(&trees, "a") else { panic!("nothing is in the way") };
-    assert_eq!(trees.find_merge("trial/a.merge#1").unwrap(), Some(commit.clone()));
-    assert_eq!(trees.find_merge("trial/a.merge#11").unwrap(), None);
+    assert_eq!(trees.find_effect_commit("trial/a.merge#1").unwrap(), Some(commit.clone()));
+    assert_eq!(trees.find_effect_commit("trial/a.merge#11").unwrap(), None);
     assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), commit);
     let checked = trees.check_merged(&commit, |tree| Ok(fs::read_to_string(tree.join("page.txt")).unwrap()));
     assert_eq!(checked.unwrap(), "head\nbody of a\n", "the checks of a found merge see its tree");
@@ -128,20 +138,18 @@ fn a_conflict_is_returned_with_its_hunks_and_merges_after_it_was_resolved() {
         let before = scratch.git(&["rev-parse", "callboard/trial"]);
         let MergeOutcome::Conflict(conflict) = merge(&trees, "b") else { panic!("both changed the body") };
         assert_eq!(conflict.files, ["page.txt"]);
-        assert!(conflict.evidence.contains("body of a") && conflict.evidence.contains("body of b"));
+        assert!(conflict.diff.contains("body of a") && conflict.diff.contains("body of b"));
         assert_eq!(scratch.git(&["rev-parse", "callboard/trial"]), before, "the branch did not move");
         // The next turn: the step merges and leaves the markers, then resolves them.
         assert_eq!(trees.prepare(Some(&worktree("b"))).unwrap(), tree);
-        let merged =
-            Command::new("git").arg("-C").arg(&tree).args(["merge", "callboard/trial"]).output().unwrap();
-        assert!(!merged.status.success());
+        sh(&tree, "! git merge callboard/trial");
         let markers = trees.commit(Some(&worktree("b")), &attempt("b")).unwrap_err();
-        assert!(matches!(markers, TreeError::Markers { .. }), "{markers}");
+        assert!(matches!(markers, WorktreeError::ConflictMarkers { .. }), "{markers}");
         fs::write(tree.join("page.txt"), "head\nbody of a and b\n").unwrap();
         trees.commit(Some(&worktree("b")), &attempt("b")).unwrap();
         let result = trees.merge(&worktree("b"), "trial/b.merge#2", |_| Ok(true)).unwrap();
         assert!(matches!(result, MergeOutcome::Commit(_)), "{strategy:?}: {result:?}");
-        assert!(trees.find_merge("trial/b.merge#2").unwrap().is_some());
+        assert!(trees.find_effect_commit("trial/b.merge#2").unwrap().is_some());
         assert_eq!(scratch.git(&["show", "callboard/trial:page.txt"]), "head\nbody of a and b");
     }
 }
@@ -173,7 +181,10 @@ fn conflict_markers_are_found_in_files_with_any_name() {
     }
     sh(&tree, "git checkout --quiet callboard/trial@a; git merge --quiet one; ! git merge --quiet two");
     let markers = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap_err();
-    assert!(matches!(&markers, TreeError::Markers { files, .. } if files == "café.txt"), "{markers}");
+    assert!(
+        matches!(&markers, WorktreeError::ConflictMarkers { files, .. } if files == "café.txt"),
+        "{markers}"
+    );
 }
 
 #[test]
@@ -217,7 +228,7 @@ fn work_that_is_not_based_on_its_branch_or_is_deleted_fails_the_attempt() {
     assert_eq!(fs::read_to_string(tree.join("page.txt")).unwrap(), "head\nbody of a\n");
     fs::remove_dir_all(&tree).unwrap();
     let deleted = trees.commit(Some(&worktree("a")), &attempt("a")).unwrap_err();
-    assert!(matches!(deleted, TreeError::Deleted { .. }), "{deleted}");
+    assert!(matches!(deleted, WorktreeError::Deleted { .. }), "{deleted}");
 }
 
 #[test]
@@ -227,6 +238,9 @@ fn what_a_step_that_only_reads_leaves_is_neither_committed_nor_merged() {
         "echo x >left.txt; git add .; git commit -q -m left",
         "git checkout -q -b other; echo x >left.txt; git add .; git commit -q -m left; git branch -D callboard/trial@a",
         "git checkout -q --detach HEAD~1; echo x >left.txt",
+        "git checkout -q --detach",
+        "git checkout -q -b other",
+        "git merge -q -s ours --no-commit \"$(git commit-tree -m new HEAD^{tree})\" --allow-unrelated-histories",
         "rm -rf \"$PWD\"",
     ];
     for script in scripts {
@@ -236,11 +250,13 @@ fn what_a_step_that_only_reads_leaves_is_neither_committed_nor_merged() {
         let before = git(&tree, &["rev-parse", "HEAD"]);
         trees.snapshot_work(Some(&worktree("a"))).unwrap();
         sh(&tree, script);
-        let note = trees.restore_work(Some(&worktree("a"))).unwrap();
+        let note = trees.discard_read_only_changes(Some(&worktree("a"))).unwrap();
         assert_eq!(note.is_some(), !script.starts_with("rm"), "{script}: {note:?}");
+        assert!(note.is_none_or(|note| !note.ends_with(": ")), "{script}: it says what was removed");
+        sh(&tree, "! git rev-parse -q --verify MERGE_HEAD");
         assert_eq!(git(&tree, &["status", "--porcelain", "--branch"]), "## callboard/trial@a", "{script}");
         assert_eq!(git(&tree, &["rev-parse", "HEAD"]), before, "{script}");
-        assert_eq!(trees.restore_work(Some(&worktree("a"))).unwrap(), None, "once");
+        assert_eq!(trees.discard_read_only_changes(Some(&worktree("a"))).unwrap(), None, "once");
         merge(&trees, "a");
         assert_eq!(scratch.git(&["ls-tree", "--name-only", "callboard/trial"]), "page.txt", "{script}");
     }
@@ -309,7 +325,7 @@ fn the_setup_command_runs_once_in_each_worktree_and_its_output_is_kept() {
     assert_eq!(fs::read_to_string(dir.join("count")).unwrap(), "x\nx\nx\n", "again in a new worktree");
     let failing = scratch.trees(MergeStrategy::Merge, &["false"]);
     fs::remove_file(dir.join("state/step-a.setup.done")).unwrap();
-    assert!(matches!(failing.prepare(Some(&worktree("a"))).unwrap_err(), TreeError::Setup { .. }));
+    assert!(matches!(failing.prepare(Some(&worktree("a"))).unwrap_err(), WorktreeError::Setup { .. }));
 }
 
 #[test]
@@ -319,17 +335,17 @@ fn a_stopped_setup_command_ends_with_what_it_has_started_and_runs_again() {
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
     let script = format!("[ -e ../again ] && exit; exec 3>'{}'; echo >&3; sleep 1000 & wait", pipe.display());
     let trees = scratch.trees(MergeStrategy::Merge, &["sh", "-c", &script]);
-    let stop = Stop::new().unwrap();
+    let stop = StopFlag::new().unwrap();
     let stopped = trees.clone().stopped_by(stop.clone());
     let preparation = std::thread::spawn(move || stopped.prepare(Some(&worktree("a"))));
     let mut alive = fs::File::open(&pipe).unwrap();
     alive.read_exact(&mut [0]).unwrap();
     stop.request();
-    assert!(matches!(preparation.join().unwrap(), Err(TreeError::SetupStopped)));
+    assert!(matches!(preparation.join().unwrap(), Err(WorktreeError::SetupStopped)));
     // No process has the pipe any more.
     assert_eq!(alive.read(&mut [0]).unwrap(), 0);
     fs::write(scratch.root.path().join("work trees/trial/again"), "").unwrap();
-    assert!(trees.stopped_by(Stop::new().unwrap()).prepare(Some(&worktree("a"))).is_ok());
+    assert!(trees.stopped_by(StopFlag::new().unwrap()).prepare(Some(&worktree("a"))).is_ok());
 }
 
 #[test]
@@ -400,7 +416,6 @@ fn private_copies_are_not_committed_and_are_taken_out_of_a_worktree() {
     let scratch = Scratch::new();
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     let tree = trees.prepare(None).unwrap();
-    let attempt = |id: &str| AttemptId { step: step(id), turn: Turn(1), attempt_no: AttemptNo(1) };
     let (one, other) = (attempt("a"), attempt("b"));
     trees.record_copies(None, &one, &["state/*.json", "staged.json", "page.txt", "absent.json"]).unwrap();
     trees.record_copies(None, &other, &["other.json"]).unwrap();
@@ -431,17 +446,15 @@ fn the_changes_of_a_branch_are_summarised_with_the_command_that_shows_them() {
     let scratch = Scratch::new();
     let trees = scratch.trees(MergeStrategy::Merge, &[]);
     assert_eq!(trees.changes(None).unwrap(), None, "there is no branch yet");
-    let worktree = Worktree { name: step("a"), branch: None };
-    let tree = trees.prepare(Some(&worktree)).unwrap();
+    let tree = trees.prepare(Some(&worktree("a"))).unwrap();
     assert_eq!(trees.changes(None).unwrap(), None, "nothing has changed");
     fs::write(tree.join("page.txt"), "head\nbody\nfoot\n").unwrap();
-    let attempt = AttemptId { step: step("a"), turn: Turn(1), attempt_no: AttemptNo(1) };
-    trees.commit(Some(&worktree), &attempt).unwrap();
-    let changes = trees.changes(Some(&worktree)).unwrap().unwrap();
+    trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+    let changes = trees.changes(Some(&worktree("a"))).unwrap().unwrap();
     assert_eq!(changes.command, "git diff callboard/trial...callboard/trial@a");
     assert_eq!(changes.stat, [" page.txt | 1 +", " 1 file changed, 1 insertion(+)"]);
     assert_eq!(trees.changes(None).unwrap(), None, "it is not merged");
-    trees.merge(&worktree, "key", |_| Ok(true)).unwrap();
+    trees.merge(&worktree("a"), "key", |_| Ok(true)).unwrap();
     let merged = trees.changes(None).unwrap().unwrap();
     assert_eq!((merged.command.as_str(), &merged.stat), ("git diff main...callboard/trial", &changes.stat));
 

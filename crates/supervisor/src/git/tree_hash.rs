@@ -10,7 +10,7 @@ use super::{Git, GitError};
 
 /// Returns whether the directory is in a work tree of git.
 pub fn is_work_tree(dir: &Path) -> Result<bool, GitError> {
-    let answer = Git::new(dir).check(["rev-parse", "--is-inside-work-tree"])?;
+    let answer = Git::new(dir).try_run(["rev-parse", "--is-inside-work-tree"])?;
     Ok(answer.as_deref() == Some("true"))
 }
 

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 /// Watches the directories of all attempts and views of one engine. Create one and share it: closing an inotify instance takes
 /// milliseconds, and a user may have only a few hundred of them.
 #[derive(Debug, Clone)]
-pub struct DirWatcher(Arc<Shared>);
+pub struct DirWatcher(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     fd: AsyncFd<OwnedFd>,
     /// By watch descriptor. Watching a directory twice returns the same descriptor.
     waiters: Mutex<HashMap<i32, Vec<Waiter>>>,
@@ -37,7 +37,7 @@ impl DirWatcher {
     /// Creates an inotify instance. Must be called within the runtime that will wait.
     pub fn new() -> io::Result<Self> {
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Shared { fd: super::listen(fd)?, waiters: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { fd: super::register_fd(fd)?, waiters: Mutex::default() })))
     }
 
     /// Watches these files of the directory until they are written and closed, or renamed to their name.
@@ -48,11 +48,11 @@ impl DirWatcher {
         let flags = WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
         let descriptor = inotify::add_watch(self.0.fd.get_ref(), dir, flags)?;
         waiters.entry(descriptor).or_default().push(Waiter { names, wakeup: wakeup.clone() });
-        Ok(DirWatch { shared: self.0.clone(), descriptor, wakeup })
+        Ok(DirWatch { inner: self.0.clone(), descriptor, wakeup })
     }
 }
 
-impl Shared {
+impl Inner {
     fn waiters(&self) -> MutexGuard<'_, HashMap<i32, Vec<Waiter>>> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -90,7 +90,7 @@ fn waiters_for<'a>(
 /// A watch on some files of one directory, until it is dropped.
 #[derive(Debug)]
 pub struct DirWatch {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     descriptor: i32,
     wakeup: Arc<Notify>,
 }
@@ -103,9 +103,9 @@ impl DirWatch {
             tokio::select! {
                 biased;
                 () = self.wakeup.notified() => return Ok(()),
-                ready = self.shared.fd.readable() => {
+                ready = self.inner.fd.readable() => {
                     let mut ready = ready?;
-                    self.shared.read_all()?;
+                    self.inner.read_all()?;
                     ready.clear_ready();
                 }
             }
@@ -115,13 +115,13 @@ impl DirWatch {
 
 impl Drop for DirWatch {
     fn drop(&mut self) {
-        let mut waiters = self.shared.waiters();
+        let mut waiters = self.inner.waiters();
         let Some(in_dir) = waiters.get_mut(&self.descriptor) else { return };
         in_dir.retain(|waiter| !Arc::ptr_eq(&waiter.wakeup, &self.wakeup));
         if in_dir.is_empty() {
             waiters.remove(&self.descriptor);
             // Fails only if the directory was deleted, which removed the watch.
-            let _ = inotify::remove_watch(self.shared.fd.get_ref(), self.descriptor);
+            let _ = inotify::remove_watch(self.inner.fd.get_ref(), self.descriptor);
         }
     }
 }

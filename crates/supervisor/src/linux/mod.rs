@@ -8,11 +8,11 @@ mod process_end;
 mod process_table;
 mod report_watch;
 
-pub use descriptors::raise_descriptor_limit;
 pub(crate) use descriptors::set_descriptor_limit;
+pub use descriptors::{raise_descriptor_limit, restore_descriptor_limit};
 pub use dir_watcher::{DirWatch, DirWatcher};
-pub use process::{Identity, boot_id};
 pub(crate) use process::{Process, kill_until_none, poll_until, wait_for_all};
+pub use process::{ProcessIdentity, boot_id};
 pub use process_end::ProcessEnd;
 pub(crate) use process_table::{
     ProcessTable, command_line, inherited_variable, inherited_variables, is_stopped,
@@ -58,7 +58,7 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe_code,
     reason = "the runtime cannot know that a descriptor stays open as long as it is registered"
 )]
-pub(crate) fn listen(fd: impl Into<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn register_fd(fd: impl Into<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
     let fd: OwnedFd = fd.into();
     // SAFETY: an `OwnedFd` is open, and stays open and the same until it is dropped, which deregisters it first.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)

@@ -17,7 +17,7 @@ use super::process_table::{Row, start_time};
 
 /// Identifies a process for ever: no other process of any boot has the same four values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct ProcessIdentity {
     pub boot_id: String,
     pub pid_namespace: String,
     pub pid: i32,
@@ -25,7 +25,7 @@ pub struct Identity {
     pub start_time: u64,
 }
 
-impl Identity {
+impl ProcessIdentity {
     pub(crate) fn of_self() -> io::Result<Self> {
         let pid = rustix::process::getpid();
         let start_time = start_time(pid)?.ok_or(io::ErrorKind::NotFound)?;
@@ -85,7 +85,7 @@ impl Process {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    pub(crate) fn of(identity: &Identity) -> io::Result<Option<Self>> {
+    pub(crate) fn of(identity: &ProcessIdentity) -> io::Result<Option<Self>> {
         match Pid::from_raw(identity.pid) {
             Some(pid) => Self::open(pid, identity.start_time),
             None => Ok(None),

@@ -17,7 +17,7 @@ impl ProcessEnd {
     pub fn of(pid: u32) -> io::Result<Self> {
         let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return Ok(Self(None)) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => Ok(Self(Some(super::listen(fd)?))),
+            Ok(fd) => Ok(Self(Some(super::register_fd(fd)?))),
             Err(Errno::SRCH | Errno::INVAL) => Ok(Self(None)),
             Err(error) => Err(error.into()),
         }

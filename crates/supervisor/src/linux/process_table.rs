@@ -49,17 +49,21 @@ impl ProcessTable {
     }
 
     /// Returns the processes of this user whose environment has all the variables, with their values.
-    pub(crate) fn with_variables<const N: usize>(&self, variables: [&str; N]) -> Vec<(Row, [String; N])> {
+    pub(crate) fn with_variables<const N: usize>(
+        &self,
+        variables: [&str; N],
+    ) -> io::Result<Vec<(Row, [String; N])>> {
         let ours = |row: &&Row| {
             let owner = fs::metadata(format!("/proc/{}", row.pid.as_raw_pid())).map(|process| process.uid());
             owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw())
         };
         let with_values = |row: &Row| {
-            let environment = environment(row.pid);
+            let environment = environment(row.pid)?;
             let values = variables.map(|variable| variable_value(&environment, variable));
-            values.iter().all(Option::is_some).then(|| (*row, values.map(Option::unwrap_or_default)))
+            let has_all = values.iter().all(Option::is_some);
+            Ok(has_all.then(|| (*row, values.map(Option::unwrap_or_default))))
         };
-        self.0.iter().filter(ours).filter_map(with_values).collect()
+        self.0.iter().filter(ours).filter_map(|row| with_values(row).transpose()).collect()
     }
 
     /// Returns the descendants of this process.
@@ -89,15 +93,14 @@ impl ProcessTable {
         }
     }
 
-    /// Returns the processes whose environment contains all the lines. An unreadable environment belongs to another
-    /// user's process, which cannot be part of an attempt.
-    pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> Vec<Row> {
-        let carries = |row: &&Row| {
-            let environment = environment(row.pid);
+    /// Returns the processes whose environment contains all the lines.
+    pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> io::Result<Vec<Row>> {
+        let if_marked = |row: &Row| {
+            let environment = environment(row.pid)?;
             let entries: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
-            lines.iter().all(|line| entries.contains(line.as_slice()))
+            Ok(lines.iter().all(|line| entries.contains(line.as_slice())).then_some(*row))
         };
-        self.0.iter().filter(carries).copied().collect()
+        self.0.iter().filter_map(|row| if_marked(row).transpose()).collect()
     }
 }
 
@@ -106,15 +109,18 @@ const MAX_EXEC_TIME: Duration = Duration::from_secs(1);
 
 /// Reads the environment of a process. During an exec it reads as empty, although the process carried a mark before and
 /// will again. Therefore an empty one counts only if the kernel repeatedly says that there is nothing in it. Returns
-/// nothing if it is unreadable, because then the process belongs to another user.
-fn environment(pid: Pid) -> Vec<u8> {
+/// nothing for an unreadable process.
+fn environment(pid: Pid) -> io::Result<Vec<u8>> {
     let started = Instant::now();
     let mut empty_reads = 0;
     loop {
-        let Ok(bytes) = read_at_once(pid) else { return Vec::new() };
+        let Some(bytes) = if_readable(read_at_once(pid).map(Some))? else { return Ok(Vec::new()) };
+        if !bytes.is_empty() {
+            return Ok(bytes);
+        }
         empty_reads = if has_no_environment(pid) { empty_reads + 1 } else { 0 };
-        if !bytes.is_empty() || empty_reads > 10 || started.elapsed() > MAX_EXEC_TIME {
-            return bytes;
+        if empty_reads > 10 || started.elapsed() > MAX_EXEC_TIME {
+            return Ok(bytes);
         }
         std::thread::yield_now();
     }
@@ -148,13 +154,13 @@ pub(crate) fn inherited_variable(variable: &str) -> io::Result<Option<String>> {
 pub(crate) fn inherited_variables<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
-        let environment = environment(this);
+        let environment = environment(this)?;
         let values: Vec<_> =
             variables.iter().filter_map(|variable| variable_value(&environment, variable)).collect();
         if let Ok(values) = values.try_into() {
             return Ok(Some(values));
         }
-        let stat = read_stat(this)?;
+        let stat = if_readable(read_stat(this))?;
         pid = stat.and_then(|stat| Pid::from_raw(field(&stat, 4)?.parse().ok()?));
     }
     Ok(None)
@@ -192,9 +198,9 @@ pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
     Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))
 }
 
-/// Reads the row of a process, or returns `None` if it has ended. A zombie has ended.
+/// Reads the row of a process, or returns `None` if it has ended or is unreadable. A zombie has ended.
 fn read_row(pid: Pid) -> io::Result<Option<Row>> {
-    let Some(stat) = read_stat(pid)? else { return Ok(None) };
+    let Some(stat) = if_readable(read_stat(pid))? else { return Ok(None) };
     let row = || {
         let alive = !matches!(field(&stat, 3)?, "Z" | "X" | "x");
         let parent = Pid::from_raw(field(&stat, 4)?.parse().ok()?);
@@ -209,6 +215,15 @@ fn read_stat(pid: Pid) -> io::Result<Option<String>> {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if is_gone(&error) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Returns `None` for a process that has ended or is another user's, which cannot be part of an attempt. Its environment
+/// is never readable, and on `/proc` with `hidepid=1` none of its files are. Any other error hides a process that may be ours.
+fn if_readable<T>(read: io::Result<Option<T>>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        read => read,
     }
 }
 
@@ -234,6 +249,18 @@ mod tests {
         assert_eq!(field(stat, 3), Some("S"));
         assert_eq!(field(stat, 4), Some("7"));
         assert_eq!(field(stat, 22), Some("123456"));
+    }
+
+    #[test]
+    fn only_other_users_and_ended_processes_are_left_out_of_a_scan() {
+        use rustix::io::Errno;
+        let read = |errno: Errno| if_readable::<Row>(Err(errno.into()));
+        for hidden in [Errno::ACCESS, Errno::PERM, Errno::NOENT, Errno::SRCH] {
+            assert!(matches!(read(hidden), Ok(None)), "{hidden}");
+        }
+        for failed in [Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
+            assert!(read(failed).is_err(), "{failed}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// inotify instances to reuse, without watches and pending events. At most as many as there were shims at the same
+/// inotify instances to recycle, without watches and pending events. At most as many as there were shims at the same
 /// time.
 static FREE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
@@ -23,7 +23,7 @@ static FREE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(crate) struct ReportWatch {
     instance: OwnedFd,
-    /// The number of the watch, in the process that made it.
+    /// The watch descriptor; `None` in the shim, which did not make the watch.
     watch: Option<i32>,
 }
 
@@ -40,7 +40,7 @@ impl ReportWatch {
     }
 
     /// Keeps the instance for another attempt. The shim that shares it must have ended.
-    pub(crate) fn reuse(self) {
+    pub(crate) fn recycle(self) {
         let removed = self.watch.is_some_and(|watch| inotify::remove_watch(&self.instance, watch).is_ok());
         // Events of this attempt must not be taken for those of the next one.
         if removed && self.read_events(|_| {}).is_ok() {
@@ -103,7 +103,7 @@ mod tests {
         let reports = dirs.each_ref().map(|dir| dir.path().join("report.json"));
         let before = ReportWatch::new(dirs[0].path()).unwrap();
         std::fs::write(&reports[0], "{}").unwrap();
-        before.reuse();
+        before.recycle();
 
         let watch = ReportWatch::new(dirs[1].path()).unwrap();
         std::fs::write(&reports[0], "{}").unwrap();

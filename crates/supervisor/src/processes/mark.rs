@@ -55,7 +55,7 @@ pub fn kill_marked(mark: &Mark) -> io::Result<u32> {
     let lines = mark.lines();
     let killed = os::kill_until_none(|| {
         let table = ProcessTable::read()?;
-        let marked = table.marked(&lines);
+        let marked = table.marked(&lines)?;
         Ok(table.with_descendants(marked))
     })?;
     Ok(u32::try_from(killed.len()).unwrap_or(u32::MAX))
@@ -67,7 +67,7 @@ pub fn kill_marked(mark: &Mark) -> io::Result<u32> {
 /// A slow shim may be about to claim the attempt. Its agent carries the mark only after the claim exists, so the order
 /// matters: if a marked process is found first, and the claim is missing afterwards, the claim was deleted.
 pub fn kill_marked_unclaimed(dir: &AttemptDir, mark: &Mark) -> io::Result<u32> {
-    if ProcessTable::read()?.marked(&mark.lines()).is_empty() || dir.claim().try_exists()? {
+    if ProcessTable::read()?.marked(&mark.lines())?.is_empty() || dir.claim().try_exists()? {
         return Ok(0);
     }
     kill_marked(mark)

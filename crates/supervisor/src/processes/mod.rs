@@ -1,7 +1,7 @@
 //! The processes of attempts, found in the process table.
 //!
 //! * `mark`: the environment variables that every process of an attempt carries; kills the processes with a mark
-//! * `scan`: reports marked processes and shims without touching them
+//! * `scan`: lists marked processes and shims without touching them
 //! * `probe`: runs a program such as `claude --version` with a time limit
 
 mod mark;

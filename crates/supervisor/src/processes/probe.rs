@@ -24,8 +24,8 @@ pub enum ProbeError {
     Start(#[source] io::Error),
     #[error("it did not end within {} s and was killed", .0.as_secs())]
     TimedOut(Duration),
-    #[error("it ended with {code}")]
-    Failed { code: String },
+    #[error("it ended with {status}")]
+    Failed { status: String },
     #[error("its output could not be read")]
     Io(#[from] io::Error),
 }
@@ -48,7 +48,7 @@ pub fn probe(program: &Path, arguments: &[&str], limit: Duration) -> Result<Stri
     killed?;
     match output? {
         Output { ended: false, .. } => Err(ProbeError::TimedOut(limit)),
-        Output { .. } if !status.success() => Err(ProbeError::Failed { code: status.to_string() }),
+        Output { .. } if !status.success() => Err(ProbeError::Failed { status: status.to_string() }),
         Output { text, .. } => Ok(text),
     }
 }
@@ -75,11 +75,11 @@ fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Re
         ended |= ready[0];
         match ready.get(1) {
             Some(true) => {
-                let mut part = [0; 1024];
-                let length = pipe.read(&mut part)?;
+                let mut buffer = [0; 1024];
+                let length = pipe.read(&mut buffer)?;
                 open = length > 0;
                 // Read and drop the rest, so that a program with much output can end.
-                bytes.extend_from_slice(&part[..length.min(MAX_OUTPUT.saturating_sub(bytes.len()))]);
+                bytes.extend_from_slice(&buffer[..length.min(MAX_OUTPUT.saturating_sub(bytes.len()))]);
             }
             Some(false) if ended => open = false,
             Some(false) | None => {}
@@ -94,7 +94,7 @@ fn kill_all(child: &Child, probe_id: &str) -> io::Result<()> {
     let pid = Pid::from_child(child);
     os::kill_until_none(|| {
         let table = ProcessTable::read()?;
-        let mut rows = table.marked(std::slice::from_ref(&line));
+        let mut rows = table.marked(std::slice::from_ref(&line))?;
         rows.extend(table.row(pid));
         Ok(table.with_descendants(rows))
     })?;

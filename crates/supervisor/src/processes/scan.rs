@@ -1,10 +1,10 @@
-//! Reports marked processes and the state of shims, without touching them.
+//! Lists marked processes, and tells the state of a shim, without touching them.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::attempt::{self, AttemptDir, ClaimError, ClaimStatus};
-use crate::os::{self, Identity, ProcessTable};
+use crate::os::{self, ProcessIdentity, ProcessTable};
 
 /// A running process of this user that carries the mark of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct MarkedProcess {
 /// Returns every process that carries the mark of an attempt, of any store.
 pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
     let table = ProcessTable::read()?;
-    let marked_rows = table.with_variables(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"]);
+    let marked_rows = table.with_variables(["CALLBOARD_STORE", "CALLBOARD_RUN", "CALLBOARD_ATTEMPT"])?;
     let known: Vec<_> = marked_rows.iter().map(|(row, _)| row.pid).collect();
     let marked = marked_rows.into_iter().map(|(row, [store, run, attempt])| {
         let unmarked_descendants = table.with_descendants(vec![row]).into_iter().map(|row| row.pid);
@@ -58,19 +58,19 @@ pub enum ShimStatus {
     },
     Dead,
     /// It is alive in another container.
-    Remote,
+    InOtherContainer,
 }
 
 /// Returns the state of an attempt's shim.
 pub fn shim_status(dir: &AttemptDir) -> Result<ShimStatus, ClaimError> {
-    Ok(match attempt::status(dir, None)? {
+    Ok(match attempt::claim_status(dir, None)? {
         ClaimStatus::Unclaimed => ShimStatus::Unclaimed,
         ClaimStatus::Void => ShimStatus::Void,
         ClaimStatus::Alive(_) => match attempt::shim_of(dir)? {
-            Some(Identity { pid, .. }) => ShimStatus::Alive { pid, stopped: os::is_stopped(pid) },
+            Some(ProcessIdentity { pid, .. }) => ShimStatus::Alive { pid, stopped: os::is_stopped(pid) },
             None => ShimStatus::Unclaimed,
         },
         ClaimStatus::Dead => ShimStatus::Dead,
-        ClaimStatus::Remote(_) => ShimStatus::Remote,
+        ClaimStatus::InOtherContainer(_) => ShimStatus::InOtherContainer,
     })
 }

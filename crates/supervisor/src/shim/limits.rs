@@ -72,7 +72,7 @@ mod tests {
             timeout,
             silence,
             grace: Duration::ZERO,
-            descriptors: None,
+            agent_open_files_limit: None,
         }
     }
 

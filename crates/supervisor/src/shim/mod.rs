@@ -65,7 +65,7 @@ fn run(dir: &AttemptDir) -> Result<(), ShimError> {
 /// Starts the agent and waits until no process of the attempt is left.
 fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result<ExitRecord> {
     let (started, started_at) = (Instant::now(), Timestamp::now());
-    if let Some(limit) = launch.descriptors {
+    if let Some(limit) = launch.agent_open_files_limit {
         os::set_descriptor_limit(limit)?;
     }
     let (status, reason, leftover_processes) = match Agent::start(dir, launch) {

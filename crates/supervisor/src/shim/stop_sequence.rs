@@ -58,7 +58,7 @@ fn stop_leftovers(launch: &Launch, signals: &Signals) -> io::Result<u32> {
     let lines = launch.mark().lines();
     let find = || {
         let table = ProcessTable::read()?;
-        let marked = table.marked(&lines);
+        let marked = table.marked(&lines)?;
         Ok::<_, io::Error>(table.with_descendants([table.our_descendants(), marked].concat()))
     };
     let (mut terminated, mut found) = (Vec::new(), BTreeSet::new());

@@ -45,7 +45,7 @@ impl Fixture {
             timeout: None,
             silence: None,
             grace: LONG,
-            descriptors: None,
+            agent_open_files_limit: None,
         };
         Self { _root: root, dir, launch }
     }

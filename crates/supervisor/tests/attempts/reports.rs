@@ -138,20 +138,23 @@ fn markers_are_found_at_the_end_of_a_long_output() {
 fn a_submission_is_checked_at_once_and_a_later_one_replaces_what_it_states() {
     let fixture = Fixture::script("");
     let expected = fixture.expected();
-    let hand_in = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
-    assert!(matches!(hand_in(&report_with("agent", json!("other"))), Err(SubmitError::Invalid(_))));
-    assert!(matches!(hand_in(&" ".repeat(MAX_REPORT_SIZE as usize + 1)), Err(SubmitError::TooLarge { .. })));
+    let write_report = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
+    assert!(matches!(write_report(&report_with("agent", json!("other"))), Err(SubmitError::Invalid(_))));
+    assert!(matches!(
+        write_report(&" ".repeat(MAX_REPORT_SIZE as usize + 1)),
+        Err(SubmitError::TooLarge { .. })
+    ));
     assert!(!fixture.dir.submitted().exists());
     let mut first = report("FAILED");
     first["gate_failure"] = json!(true);
-    hand_in(&first.to_string()).unwrap();
-    hand_in(&report("DONE").to_string()).unwrap();
+    write_report(&first.to_string()).unwrap();
+    write_report(&report("DONE").to_string()).unwrap();
     let Collected::Valid(report, sources) = collect(&fixture.dir, &expected) else { panic!("it is valid") };
     assert_eq!(
         (report.status, report.gate_failure, sources),
         (Status::Completed, true, vec![Source::Submitted])
     );
-    hand_in(&report_with("gate_failure", json!(false))).unwrap();
+    write_report(&report_with("gate_failure", json!(false))).unwrap();
     assert!(matches!(collect(&fixture.dir, &expected), Collected::Valid(report, _) if !report.gate_failure));
 }
 

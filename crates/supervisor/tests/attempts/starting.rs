@@ -91,6 +91,7 @@ async fn a_shim_of_a_void_attempt_starts_nothing() {
             && !fixture.file("stdout.log").exists()
             && !fixture.file("exit.json").exists()
     );
+    // An error of the shim begins with `shim in DIRECTORY`.
     assert!(!fixture.text("shim.log").contains("shim in"), "losing the claim is not an error");
 }
 

@@ -11,6 +11,7 @@ use crate::fixture::{Fixture, LONG, wait_for_end, wait_for_exit, wait_for_report
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Starts `$1` in a session of its own and continues once it runs, with its pid in the file `grandchild`.
+/// `$CLEAN` is empty, or `env -i`, which removes the mark.
 const GRANDCHILD: &str =
     r#"mkfifo up go; $CLEAN setsid sh -c "$1" & read pid < up; echo $pid > grandchild; "#;
 

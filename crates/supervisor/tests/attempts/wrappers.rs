@@ -14,7 +14,7 @@ report() {
     printf '{"schema": "run_report@v0", "run_id": "f8c1a491", "step_id": "review", "agent": "reviewer", "status": "%s",
       "started_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:01:00Z"%s}' "$1" "$2"
 }
-marked() { printf '<<<RUN_REPORT_JSON\n%s\nRUN_REPORT_JSON>>>\n' "$1"; }
+with_markers() { printf '<<<RUN_REPORT_JSON\n%s\nRUN_REPORT_JSON>>>\n' "$1"; }
 submit() {
     printf '%s' "$1" >to_submit
     "$TEST_BINARY" fixture::the_report_command --exact "$PWD" >submit.log
@@ -28,7 +28,7 @@ const REPORT_METHODS: [(&str, &str); 4] = [
     ("callboard report", r#"submit "$said"; echo done"#),
     ("REPORT_PATH", r#"printf '%s' "$said" >report.json; kept; echo done"#),
     ("REPORT_PATH by rename", r#"printf '%s' "$said" >new.json; mv new.json report.json; kept; echo done"#),
-    ("markers", r#"marked "$said""#),
+    ("markers", r#"with_markers "$said""#),
 ];
 
 /// Searches the raw output for markers. As the lines are JSON, it never finds them, and makes up a report: completed if
@@ -72,16 +72,16 @@ async fn report_of(agent: &str, wrapper: &str, context: &str) -> Report {
 #[tokio::test]
 async fn a_wrapper_does_not_lose_its_agents_report() {
     for (name, wrapper) in [("claude", CLAUDE_WRAPPER), ("codex", CODEX_WRAPPER)] {
-        for (method, hand_in) in REPORT_METHODS {
+        for (method, write_report) in REPORT_METHODS {
             let context = format!("{name} wrapper, {method}");
             let fields = r#", "gate_failure": true, "artifacts": ["a.md"], "logs": ["no tests"]"#;
-            let failed = format!("said=$(report COMPLETED '{fields}'); {hand_in}");
+            let failed = format!("said=$(report COMPLETED '{fields}'); {write_report}");
             let report = report_of(&failed, wrapper, &context).await;
             assert!(report.gate_failure, "{context}");
             assert_eq!((report.status, &report.artifacts[..]), (Status::Completed, &["a.md".to_owned()][..]));
             assert_eq!(report.logs.last().map(String::as_str), Some("no tests"), "{context}");
 
-            let passed = format!("said=$(report COMPLETED); {hand_in}");
+            let passed = format!("said=$(report COMPLETED); {write_report}");
             assert!(!report_of(&passed, wrapper, &context).await.gate_failure, "{context}");
         }
     }
@@ -89,27 +89,28 @@ async fn a_wrapper_does_not_lose_its_agents_report() {
 
 #[tokio::test]
 async fn a_wrapper_does_not_turn_its_agents_failure_into_a_success() {
-    for (method, hand_in) in REPORT_METHODS {
-        match result_of(&format!("said=$(report FAILED); {hand_in}"), CLAUDE_WRAPPER).await {
+    for (method, write_report) in REPORT_METHODS {
+        match result_of(&format!("said=$(report FAILED); {write_report}"), CLAUDE_WRAPPER).await {
             Collected::Invalid(reason) => {
                 assert!(reason.contains("COMPLETED") && reason.contains("FAILED"), "{method}: {reason}");
             }
             other => panic!("{method}: {other:?}"),
         }
         // Nor the other way round: the CLI crashed after the report.
-        let crashed = format!("said=$(report COMPLETED); {hand_in}; return 1");
+        let crashed = format!("said=$(report COMPLETED); {write_report}; return 1");
         assert!(matches!(result_of(&crashed, CLAUDE_WRAPPER).await, Collected::Invalid(_)), "{method}");
     }
 }
 
 #[tokio::test]
 async fn an_agent_can_take_back_a_gate_failure_but_not_with_a_file() {
-    for (method, hand_in) in REPORT_METHODS {
-        let report_gate =
-            |gate: bool, hand_in| format!("said=$(report COMPLETED ', \"gate_failure\": {gate}'); {hand_in}");
+    for (method, write_report) in REPORT_METHODS {
+        let report_gate = |gate: bool, write_report| {
+            format!("said=$(report COMPLETED ', \"gate_failure\": {gate}'); {write_report}")
+        };
         for (later, takes_back) in [("callboard report", true), ("markers", true), ("REPORT_PATH", false)] {
             let (_, then) = REPORT_METHODS.into_iter().find(|(name, _)| *name == later).unwrap();
-            let agent = format!("{}\n{}", report_gate(true, hand_in), report_gate(false, then));
+            let agent = format!("{}\n{}", report_gate(true, write_report), report_gate(false, then));
             let report = report_of(&agent, "agent", &format!("{method}, then {later}")).await;
             assert_eq!(report.gate_failure, !takes_back, "{method}, then {later}");
         }

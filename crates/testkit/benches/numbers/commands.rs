@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use protocol::entry::Author;
-use protocol::steps::{DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, OnFailure, Steps};
-use protocol::{KindOf, RunId, RunLocation};
+use protocol::steps::{DEFAULT_MAX_ITERATIONS, Definition, OnFailure, Steps, StoredDefinition};
+use protocol::{RunId, RunLocation, protocol_kind};
 use runner::{Clock, RunOptions, RunSpec};
 use store::{AnyStore, Location, SqliteStore};
 
@@ -15,6 +15,7 @@ use crate::floor::time_process;
 use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
+/// The promised limit of `ls`.
 const LS_BAR: Figure = Figure::Seconds(0.1);
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -22,7 +23,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     repo.workflow(Shape::Line, 5, "trivial");
     repo.time_run("small", 1)?;
     let (mut show, mut bare) = (Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.processes {
+    for _ in 0..bench.sizes.command_calls {
         show.push(repo.time(&["show", "small", "--json"])?);
         bare.push(time_process(&mut Command::new("/bin/true"))?);
     }
@@ -49,7 +50,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
     let workflow = protocol::steps::load::analyze(&source).workflow.expect("we wrote it ourselves");
     let prompts =
         workflow.steps.iter().map(|step| (step.id.clone(), "Do what the step says.\n".to_owned())).collect();
-    let definition: Definition = DefinitionSource {
+    let definition: Definition = StoredDefinition {
         workflow,
         source,
         prompts,
@@ -77,7 +78,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
             };
             let spec = RunSpec::new("bench".to_owned(), &definition, options);
             let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
-            runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, by, spec).await?;
+            runner::open(&store, &Clock::system(), protocol_kind::<Steps>(), by, spec).await?;
         }
         anyhow::Ok(())
     })

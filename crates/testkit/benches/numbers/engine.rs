@@ -1,4 +1,5 @@
-//! An engine with running agents: its memory, and its activity while nothing happens.
+//! An engine with running agents: its memory, and its activity while nothing happens. The agent `stamper` waits until
+//! it is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,9 +51,9 @@ pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let seconds = bench.sizes.idle.as_secs();
     let mut rows = Vec::new();
     for (process, (before, after)) in ["engine", "shim"].iter().zip(before.iter().zip(&after)) {
-        let none = Bar::AtMost(Figure::Times(0.0));
-        let wakes = Figure::Times(before.wakes_until(after) as f64);
-        let writes = Figure::Times((after.writes - before.writes) as f64);
+        let none = Bar::AtMost(Figure::Count(0.0));
+        let wakes = Figure::Count(before.wakes_until(after) as f64);
+        let writes = Figure::Count((after.writes - before.writes) as f64);
         rows.push(Row::new(format!("idle for {seconds} s: wake-ups of the {process}"), wakes).bar(none));
         rows.push(Row::new(format!("idle for {seconds} s: writes of the {process}"), writes).bar(none));
     }

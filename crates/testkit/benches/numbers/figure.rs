@@ -13,7 +13,8 @@ pub(crate) enum Figure {
     Bytes(f64),
     Instructions(f64),
     /// A number of events, such as wake-ups or writes.
-    Times(f64),
+    #[serde(rename = "times")]
+    Count(f64),
     /// More is better.
     PerSecond(f64),
 }
@@ -36,7 +37,7 @@ impl Figure {
             Self::Seconds(value)
             | Self::Bytes(value)
             | Self::Instructions(value)
-            | Self::Times(value)
+            | Self::Count(value)
             | Self::PerSecond(value) => value,
         }
     }
@@ -56,7 +57,7 @@ impl fmt::Display for Figure {
             Self::Seconds(value) => format!("{value:.1} s"),
             Self::Bytes(value) => format!("{:.1} MiB", value / (1024.0 * 1024.0)),
             Self::Instructions(value) => format!("{:.0} k instr", value / 1e3),
-            Self::Times(value) => format!("{value:.0}"),
+            Self::Count(value) => format!("{value:.0}"),
             Self::PerSecond(value) => format!("{value:.0} /s"),
         };
         f.pad(&text)

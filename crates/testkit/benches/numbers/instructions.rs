@@ -12,7 +12,7 @@ use crate::table::Row;
 
 /// The number of steps in two workflows whose steps run one after the other. The difference of their costs is that of
 /// the additional steps.
-const LINES: [usize; 2] = [20, 60];
+const STEP_COUNTS: [usize; 2] = [20, 60];
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let Ok(version) = Command::new("valgrind").arg("--version").output() else {
@@ -45,7 +45,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 /// Counts the engine alone; its children are not followed.
 fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     let mut totals = Vec::new();
-    for steps in LINES {
+    for steps in STEP_COUNTS {
         repo.workflow(Shape::Line, steps, "trivial");
         let run = format!("counted-{steps}");
         let counted = count(bench, repo, &["run", "wf.yaml", "--run-id", &run, "--jobs", "1"])?;
@@ -54,14 +54,14 @@ fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
         }
         totals.push(counted.total);
     }
-    Ok(Some((totals[1] - totals[0]) / (LINES[1] - LINES[0]) as f64))
+    Ok(Some((totals[1] - totals[0]) / (STEP_COUNTS[1] - STEP_COUNTS[0]) as f64))
 }
 
 /// Counts a shim, by running a finished attempt again in a directory without a claim.
 fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     repo.workflow(Shape::Line, 1, "trivial");
     repo.time_run("counted-shim", 1)?;
-    let again = repo.test_env().shared_dir().join("again");
+    let again = repo.test_env().agent_dir().join("again");
     std::fs::create_dir(&again)?;
     let launch = repo.test_env().attempt_dir("counted-shim", "s1", "1.1").join("launch.json");
     std::fs::copy(launch, again.join("launch.json"))?;
@@ -76,7 +76,7 @@ struct Counted {
 
 /// Counts the instructions of one process, without the kernel's.
 fn count(bench: &Bench, repo: &BenchRepo<'_>, arguments: &[&str]) -> anyhow::Result<Counted> {
-    let out = repo.test_env().shared_dir().join("callgrind.out");
+    let out = repo.test_env().agent_dir().join("callgrind.out");
     let mut command = repo.command(Path::new("valgrind"), &["--tool=callgrind", "--quiet"]);
     command.arg(format!("--callgrind-out-file={}", out.display())).arg(&bench.program).args(arguments);
     let succeeded = command.status().context("cannot start valgrind")?.success();

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-use table::{Report, Row};
+use table::{Row, Table};
 
 /// A subject's name, its description, and its measurement.
 type Subject = (&'static str, &'static str, fn(&Bench) -> anyhow::Result<Vec<Row>>);
@@ -72,13 +72,13 @@ struct Sizes {
     /// Reads of the store.
     reads: usize,
     /// Runs that are written to.
-    written: usize,
+    written_runs: usize,
     /// Commits of a writer before the other side takes its turn.
     commits: usize,
-    /// Turns of each side, if it has a single writer.
-    turns: usize,
+    /// How often the two sides alternate, if each has a single writer.
+    alternations: usize,
     /// Calls of a short command.
-    processes: usize,
+    command_calls: usize,
     /// Patches of each process, where several write to one document.
     patches: usize,
     /// Runs in the store when they are listed.
@@ -98,10 +98,10 @@ impl Sizes {
         long_line: 5_000,
         at_once: 500,
         reads: 400,
-        written: 1_000,
+        written_runs: 1_000,
         commits: 240,
-        turns: 151,
-        processes: 200,
+        alternations: 151,
+        command_calls: 200,
         patches: 100,
         runs: 10_000,
         resumed: 1_000,
@@ -115,10 +115,10 @@ impl Sizes {
         long_line: 200,
         at_once: 50,
         reads: 50,
-        written: 100,
+        written_runs: 100,
         commits: 80,
-        turns: 11,
-        processes: 20,
+        alternations: 11,
+        command_calls: 20,
         patches: 5,
         runs: 300,
         resumed: 50,
@@ -151,12 +151,12 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<()> {
     let Some(arguments) = parse(std::env::args_os().skip(1))? else { return Ok(()) };
     let bench = Bench { program: program()?, sizes: arguments.sizes };
-    let mut report = Report::begin();
+    let mut table = Table::begin();
     let mut failed = Vec::new();
     for (name, about, measure) in arguments.subjects {
         say(&format!("{name}: {about} …"))?;
         match measure(&bench) {
-            Ok(rows) => report.rows.extend(rows),
+            Ok(rows) => table.rows.extend(rows),
             // The other subjects are measured all the same.
             Err(error) => {
                 say(&format!("could not measure `{name}`: {error:#}"))?;
@@ -165,9 +165,9 @@ fn run() -> anyhow::Result<()> {
         }
     }
     let mut out = std::io::stdout().lock();
-    write!(out, "{report}")?;
+    write!(out, "{table}")?;
     if let Some(file) = arguments.json {
-        let text = serde_json::to_string_pretty(&report)? + "\n";
+        let text = serde_json::to_string_pretty(&table)? + "\n";
         std::fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     ensure!(failed.is_empty(), "not measured: {}", failed.join(", "));
@@ -213,9 +213,11 @@ fn program() -> anyhow::Result<PathBuf> {
     let program = match std::env::var_os("CALLBOARD_PROGRAM") {
         Some(program) => PathBuf::from(program),
         None => {
-            let ours = std::env::current_exe()?;
-            let profile =
-                ours.parent().and_then(Path::parent).context("this program is not in a target directory")?;
+            let this_program = std::env::current_exe()?;
+            let profile = this_program
+                .parent()
+                .and_then(Path::parent)
+                .context("this program is not in a target directory")?;
             profile.join("callboard")
         }
     };

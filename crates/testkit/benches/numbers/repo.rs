@@ -36,7 +36,7 @@ impl<'p> BenchRepo<'p> {
     pub(crate) fn new(program: &'p Path) -> anyhow::Result<Self> {
         let repo = Self { program, test_env: TestEnv::new(program) };
         std::fs::create_dir(repo.stamps())?;
-        let ours = std::env::current_exe()?;
+        let this_program = std::env::current_exe()?;
         let quoted = |path: &Path| format!("{:?}", path.display().to_string());
         let stamp = quoted(&repo.stamps().join("{step_id}"));
         repo.test_env.write(
@@ -44,7 +44,7 @@ impl<'p> BenchRepo<'p> {
             &format!(
                 "[adapters.trivial]\ncommand = [\"/bin/true\"]\nreport = \"exit-code\"\n\n\
                  [adapters.stamper]\ncommand = [{}, {STAMP:?}, {stamp}]\ngrace = \"1s\"\n",
-                quoted(&ours)
+                quoted(&this_program)
             ),
         );
         Ok(repo)
@@ -56,17 +56,17 @@ impl<'p> BenchRepo<'p> {
 
     /// The directory of the recorded times: a file per step.
     pub(crate) fn stamps(&self) -> PathBuf {
-        self.test_env.shared_dir().join("stamps")
+        self.test_env.agent_dir().join("stamps")
     }
 
     /// Writes a workflow of steps `s1`, `s2`, … all for one agent.
     pub(crate) fn workflow(&self, shape: Shape, steps: usize, agent: &str) -> PathBuf {
         let agents = std::iter::repeat_n(agent, steps).collect::<Vec<_>>();
-        self.workflow_yaml(shape, &agents)
+        self.workflow_with_agents(shape, &agents)
     }
 
     /// Writes a workflow with an agent for each step.
-    pub(crate) fn workflow_yaml(&self, shape: Shape, agents: &[&str]) -> PathBuf {
+    pub(crate) fn workflow_with_agents(&self, shape: Shape, agents: &[&str]) -> PathBuf {
         let mut text = "name: bench\nsteps:\n".to_owned();
         for (agent, number) in agents.iter().zip(1..) {
             text.push_str(&format!("  - {{id: s{number}, agent: {agent}, prompt: task.md"));
@@ -86,7 +86,7 @@ impl<'p> BenchRepo<'p> {
     }
 
     fn messages(&self) -> PathBuf {
-        self.test_env.shared_dir().join("talk")
+        self.test_env.agent_dir().join("messages")
     }
 
     /// Prepares another program in the same environment.

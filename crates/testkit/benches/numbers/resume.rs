@@ -14,7 +14,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     let agents: Vec<_> =
         (1..=steps).map(|number| if number < steps { "trivial" } else { "stamper" }).collect();
-    repo.workflow_yaml(Shape::Line, &agents);
+    repo.workflow_with_agents(Shape::Line, &agents);
     let last = format!("s{steps}");
     repo.engine(&["run", "wf.yaml", "--run-id", "long", "--jobs", "1"], std::slice::from_ref(&last))?
         .end()?;

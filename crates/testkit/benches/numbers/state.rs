@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
-use protocol::KindOf;
 use protocol::peer::Peer;
+use protocol::protocol_kind;
 use runner::Clock;
 use serde_json::Value;
 use testkit::harness;
@@ -17,7 +17,7 @@ use crate::floor::time_process;
 use crate::repo::{BenchRepo, STAMP};
 use crate::table::{Bar, Row};
 
-/// The id of a cycle, which is what the protocol `peer` calls a run.
+/// The id of a peer cycle.
 const CYCLE: &str = "peer:spec:bench:cycle:1";
 
 const GET_BAR: f64 = 3.0;
@@ -27,11 +27,12 @@ const WRITERS: usize = 16;
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     open(&repo)?;
-    let ours = std::env::current_exe()?;
-    let planner = format!("{:?} {STAMP} {:?}", ours.display(), repo.stamps().join("{step_id}").display());
+    let this_program = std::env::current_exe()?;
+    let planner =
+        format!("{:?} {STAMP} {:?}", this_program.display(), repo.stamps().join("{step_id}").display());
     let engine = repo.engine(&["resume", CYCLE, "--command-template", &planner], &["plan".to_owned()])?;
     let (mut get, mut part, mut nothing, mut bare) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.sizes.processes {
+    for _ in 0..bench.sizes.command_calls {
         get.push(repo.time(&["state", "get", CYCLE])?);
         part.push(repo.time(&["state", "get", CYCLE, "--path", "/phases/plan/status"])?);
         nothing.push(time_process(Command::new(&bench.program).arg("__shim"))?);
@@ -47,29 +48,31 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let bare = median(bare);
     let each = bench.sizes.patches;
     Ok(vec![
-        Row::new("`state get`", median(get)).against("`/bin/true`", bare).bar(Bar::Times(GET_BAR)),
-        Row::new("`state get --path`", median(part)).against("`/bin/true`", bare).bar(Bar::Times(GET_BAR)),
+        Row::new("`state get`", median(get)).against("`/bin/true`", bare).bar(Bar::AtMostTimes(GET_BAR)),
+        Row::new("`state get --path`", median(part))
+            .against("`/bin/true`", bare)
+            .bar(Bar::AtMostTimes(GET_BAR)),
         Row::new("our binary doing nothing", median(nothing)).against("`/bin/true`", bare),
         Row::new(
             format!("{WRITERS} processes × {each} patches of one phase: lost or doubled"),
-            Figure::Times(applied.abs_diff(wanted) as f64),
+            Figure::Count(applied.abs_diff(wanted) as f64),
         )
-        .bar(Bar::AtMost(Figure::Times(0.0))),
+        .bar(Bar::AtMost(Figure::Count(0.0))),
         Row::new("an applied patch among them", Figure::per(took, wanted)),
-        Row::new("calls for each of them", Figure::Times(calls as f64 / wanted as f64)),
+        Row::new("calls for each of them", Figure::Count(calls as f64 / wanted as f64)),
     ])
 }
 
-/// Opens a cycle, as `callboard peer` does.
+/// Opens a peer cycle, as `callboard peer` does.
 fn open(repo: &BenchRepo<'_>) -> anyhow::Result<()> {
-    let definition = harness::new_cycle(CYCLE);
+    let definition = harness::new_peer_cycle(CYCLE);
     let run = harness::run_of(&definition);
-    let spec = harness::spec(&definition, &run, repo.test_env().repo(), None);
+    let spec = harness::run_spec(&definition, &run, repo.test_env().repo(), None);
     let store = repo.test_env().open_store();
     harness::block_on(runner::open(
         &store,
         &Clock::system(),
-        KindOf::<Peer>::STATIC,
+        protocol_kind::<Peer>(),
         harness::test_author(),
         spec,
     ))?;

@@ -20,7 +20,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     repo.workflow(Shape::Line, sizes.short_line, "trivial");
     repo.time_run("first", 1)?;
     let payload = floor::payload(&repo.test_env().store_dir().join("callboard.db"), sizes.short_line)?;
-    let mut floor = Floor::new(&bench.program, &repo.test_env().shared_dir().join("floor.db"), &payload)?;
+    let mut floor = Floor::new(&bench.program, &repo.test_env().agent_dir().join("floor.db"), &payload)?;
     floor.measure(FLOOR_ROUNDS)?;
 
     let (mut short, mut wide) = (Vec::new(), Vec::new());
@@ -44,14 +44,14 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let in_line = format!("a step, {} in line", sizes.short_line);
     Ok(vec![
         against_floor(in_line.clone(), short, floor.with_our_exec(), &format!("floor: {}", floor.parts()))
-            .bar(Bar::Times(BAR)),
+            .bar(Bar::AtMostTimes(BAR)),
         against_floor(in_line, short, floor.bare(), "bare floor: without our exec"),
         against_floor(format!("a step, {} in line", sizes.long_line), long, floor.with_our_exec(), "floor")
-            .bar(Bar::Times(BAR)),
+            .bar(Bar::AtMostTimes(BAR)),
         Row::new("growth", long)
             .against(format!("a step of {}", sizes.short_line), short)
-            .bar(Bar::Times(BAR)),
+            .bar(Bar::AtMostTimes(BAR)),
         against_floor(format!("a step, {} at once", sizes.at_once), wide, floor.with_our_exec(), "floor")
-            .bar(Bar::Times(BAR)),
+            .bar(Bar::AtMostTimes(BAR)),
     ])
 }

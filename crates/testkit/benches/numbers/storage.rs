@@ -17,7 +17,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     repo.workflow(Shape::Line, 10, "trivial");
     repo.time_run("small", 1)?;
     let location = Location::find(repo.test_env().repo(), None)?;
-    read(bench, &location, &repo.test_env().shared_dir().join("read.db"))
+    read(bench, &location, &repo.test_env().agent_dir().join("read.db"))
 }
 
 /// Reads what is needed to resume a run, and its whole document.

@@ -11,16 +11,17 @@ use crate::figure::Figure;
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) ours: Figure,
-    /// Not the protocol `peer`: what the value is compared with.
-    pub(crate) peer: Option<Peer>,
-    /// The ratio to the peer. Not always that of the two values, which are medians of their own.
+    /// What the value is compared with.
+    #[serde(rename = "peer")]
+    pub(crate) baseline: Option<Baseline>,
+    /// The ratio to the baseline. Not always that of the two values, which are medians of their own.
     pub(crate) ratio: Option<f64>,
     pub(crate) bar: Bar,
 }
 
 /// What a value is compared with.
 #[derive(Debug, Serialize)]
-pub(crate) struct Peer {
+pub(crate) struct Baseline {
     pub(crate) figure: Figure,
     pub(crate) what: String,
 }
@@ -31,23 +32,25 @@ pub(crate) struct Peer {
 pub(crate) enum Bar {
     /// None: the value is for comparing versions.
     None,
-    /// At most this many times the peer.
-    Times(f64),
-    /// At least this many times the peer, where more is better.
-    Share(f64),
+    /// At most this many times the baseline.
+    #[serde(rename = "times")]
+    AtMostTimes(f64),
+    /// At least this many times the baseline, where more is better.
+    #[serde(rename = "share")]
+    AtLeastTimes(f64),
     /// At most this much.
     AtMost(Figure),
 }
 
 impl Row {
     pub(crate) fn new(name: impl Into<String>, ours: impl Into<Figure>) -> Self {
-        Self { name: name.into(), ours: ours.into(), peer: None, ratio: None, bar: Bar::None }
+        Self { name: name.into(), ours: ours.into(), baseline: None, ratio: None, bar: Bar::None }
     }
 
     pub(crate) fn against(self, what: impl Into<String>, figure: impl Into<Figure>) -> Self {
         let figure = figure.into();
         let ratio = Some(self.ours.value() / figure.value());
-        Self { peer: Some(Peer { figure, what: what.into() }), ratio, ..self }
+        Self { baseline: Some(Baseline { figure, what: what.into() }), ratio, ..self }
     }
 
     /// Sets a ratio that was computed otherwise: the median of many.
@@ -62,8 +65,8 @@ impl Row {
     fn is_met(&self) -> Option<bool> {
         match self.bar {
             Bar::None => None,
-            Bar::Times(times) => Some(self.ratio? <= times),
-            Bar::Share(share) => Some(self.ratio? >= share),
+            Bar::AtMostTimes(times) => Some(self.ratio? <= times),
+            Bar::AtLeastTimes(share) => Some(self.ratio? >= share),
             Bar::AtMost(most) => Some(self.ours.value() <= most.value()),
         }
     }
@@ -71,14 +74,14 @@ impl Row {
 
 /// All rows, and the machine.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct Table {
     machine: String,
     /// The load when the benchmark began: values of a loaded machine are worth less.
     load: String,
     pub(crate) rows: Vec<Row>,
 }
 
-impl Report {
+impl Table {
     pub(crate) fn begin() -> Self {
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let load = load.split(' ').next().unwrap_or("unknown").to_owned();
@@ -108,7 +111,7 @@ fn machine() -> String {
 
 const HEAD: [&str; 6] = ["what", "ours", "against", "ratio", "bar", ""];
 
-impl fmt::Display for Report {
+impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}; load {} at the beginning\n", self.machine, self.load)?;
         let head = HEAD.map(str::to_owned);
@@ -125,14 +128,14 @@ impl fmt::Display for Report {
 }
 
 fn cells(row: &Row) -> [String; 6] {
-    let against = row.peer.as_ref().map(|peer| format!("{} {}", peer.figure, peer.what));
+    let against = row.baseline.as_ref().map(|baseline| format!("{} {}", baseline.figure, baseline.what));
     let bar = match row.bar {
         Bar::None => String::new(),
-        Bar::Times(times) => format!("≤ {times} ×"),
-        Bar::Share(share) => format!("≥ {share} ×"),
+        Bar::AtMostTimes(times) => format!("≤ {times} ×"),
+        Bar::AtLeastTimes(share) => format!("≥ {share} ×"),
         Bar::AtMost(most) => format!("≤ {most}"),
     };
-    let verdict = match row.is_met() {
+    let result = match row.is_met() {
         None => "",
         Some(true) => "met",
         Some(false) => "MISSED",
@@ -143,6 +146,6 @@ fn cells(row: &Row) -> [String; 6] {
         against.unwrap_or_default(),
         row.ratio.map(|ratio| format!("{ratio:.2} ×")).unwrap_or_default(),
         bar,
-        verdict.to_owned(),
+        result.to_owned(),
     ]
 }

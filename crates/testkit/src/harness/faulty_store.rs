@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use protocol::entry::Entry;
 use protocol::run::Request;
-use protocol::{KINDS, Revision, RunId, StepId};
+use protocol::{PROTOCOLS, Revision, RunId, StepId};
 use runner::{Clock, Journal};
 use store::{
     AnyStore, Commit, CommitError, Digest, EngineHolder, EngineLock, EngineLockError, LoadedRun, LockPurpose,
-    NewEntries, Part, Position, ReadError, RunListing, Store, StoredDocument, StoredEntry, Watch, WriteError,
-    WriteId, WrittenView,
+    NewEntries, Part, Position, ReadError, RunListing, Store, StoredDocument, StoredEntry, ViewMark, Watch,
+    WriteError, WriteId,
 };
 use tokio::sync::Notify;
 
@@ -23,11 +23,13 @@ use super::test_author;
 #[derive(Debug, Clone, Copy)]
 pub enum CommitFault {
     /// No answer: the outcome is unknown.
-    Nothing,
+    NoAnswer,
     /// No answer, though the commit was forwarded.
-    NothingAfterCommit,
+    NoAnswerAfterCommit,
     /// A conflict, though no other client has written.
     Conflict,
+    /// The commit is too large, whatever its size.
+    TooLarge,
     /// The engine is killed before the commit.
     KilledBefore,
     /// The engine is killed after the commit, and does not learn of it.
@@ -92,7 +94,7 @@ impl FaultyStore {
     /// Loads a run whose journal commits here.
     pub async fn journal(self: &Arc<Self>, run: &RunId) -> Journal {
         let store: Arc<dyn Store> = Arc::<Self>::clone(self);
-        Journal::load(&store, &Clock::system(), KINDS, run)
+        Journal::load(&store, &Clock::system(), PROTOCOLS, run)
             .await
             .expect("the store answers")
             .expect("the run exists")
@@ -104,7 +106,7 @@ impl FaultyStore {
     }
 
     async fn commit_something(&self, run: &RunId) {
-        let journal = Journal::load(&self.store, &Clock::system(), KINDS, run).await;
+        let journal = Journal::load(&self.store, &Clock::system(), PROTOCOLS, run).await;
         let mut journal = journal.expect("the store answers").expect("the run exists");
         let skip = Request::Skip { step: StepId::new("b").expect("a name") };
         let revision = journal.position.revision;
@@ -113,7 +115,7 @@ impl FaultyStore {
             .expect("it is granted or refused");
         if journal.position.revision == revision {
             // The step was skipped the last time.
-            runner::record_refusal(&mut journal, test_author(), skip, "a.1".to_owned())
+            runner::record_refusal(&mut journal, test_author(), skip, "a#1.1".to_owned())
                 .await
                 .expect("the store answers");
         }
@@ -139,7 +141,7 @@ impl Store for FaultyStore {
     async fn commit(&self, commit: Commit) -> Result<Position, CommitError> {
         let unknown = |write_id| {
             let source = std::io::Error::other("no answer").into();
-            Err(CommitError::Unknown { write_id, source })
+            Err(CommitError::OutcomeUnknown { write_id, source })
         };
         match self.answer(&commit) {
             None => self.store.commit(commit).await,
@@ -147,8 +149,9 @@ impl Store for FaultyStore {
                 let (run, expected) = (commit.run, commit.expected.revision);
                 Err(CommitError::Conflict { run, expected, found: expected })
             }
-            Some(CommitFault::Nothing) => unknown(commit.write_id),
-            Some(CommitFault::NothingAfterCommit) => {
+            Some(CommitFault::TooLarge) => Err(CommitError::TooLarge { size: commit.size(), limit: 0 }),
+            Some(CommitFault::NoAnswer) => unknown(commit.write_id),
+            Some(CommitFault::NoAnswerAfterCommit) => {
                 let write_id = commit.write_id;
                 self.store.commit(commit).await?;
                 unknown(write_id)
@@ -161,8 +164,12 @@ impl Store for FaultyStore {
         }
     }
 
-    async fn resolve_write(&self, run: &RunId, write_id: WriteId) -> Result<Option<Position>, ReadError> {
-        self.store.resolve_write(run, write_id).await
+    async fn resolve_unknown_write(
+        &self,
+        run: &RunId,
+        write_id: WriteId,
+    ) -> Result<Option<Position>, ReadError> {
+        self.store.resolve_unknown_write(run, write_id).await
     }
 
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError> {
@@ -238,8 +245,12 @@ impl Store for FaultyStore {
         self.store.blob(digest).await
     }
 
-    async fn mark_views(&self, run: &RunId, views: Vec<WrittenView>) -> Result<(), WriteError> {
-        self.store.mark_views(run, views).await
+    fn has_public_documents(&self) -> bool {
+        self.store.has_public_documents()
+    }
+
+    async fn record_view_marks(&self, run: &RunId, views: Vec<ViewMark>) -> Result<(), WriteError> {
+        self.store.record_view_marks(run, views).await
     }
 
     async fn lock_engine_for(

@@ -1,7 +1,7 @@
 //! Runs on a real store, opened and driven in the test's own process.
 
-pub mod cycle;
 mod faulty_store;
+pub mod peer_cycle;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -10,10 +10,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input};
-use protocol::rules::DEFAULT_MAX_ATTEMPTS;
+use protocol::protocol_trait::DEFAULT_MAX_ATTEMPTS;
 use protocol::run::{Action, Decision};
 use protocol::steps::{self, DEFAULT_MAX_ITERATIONS, OnFailure, StepSpec, Workflow};
-use protocol::{KINDS, RunId, RunLocation, StepId, peer};
+use protocol::{PROTOCOLS, RunId, RunLocation, StepId, peer};
 use runner::{AgentProfile, Clock, EngineConfig, GRACE, Journal, Overrides, RunOptions, RunSpec};
 use serde::Serialize;
 use store::{AnyStore, Commit, CommitError, Location, OutboxItem, Part, Position, Store, WriteId};
@@ -59,12 +59,12 @@ pub fn test_author() -> Author {
 }
 
 /// A workflow of one step.
-pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::DefinitionSource {
+pub fn one_step(step: &str, max_attempts: NonZeroU32) -> steps::StoredDefinition {
     independent_steps(&[step], max_attempts)
 }
 
 /// A workflow of steps that do not depend on each other.
-pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::DefinitionSource {
+pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::StoredDefinition {
     let steps: Vec<_> = steps.iter().map(|step| StepId::new(*step).expect("a name")).collect();
     let workflow = Workflow {
         name: "trial".to_owned(),
@@ -72,7 +72,7 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
         metadata: serde_json::Map::new(),
         steps: steps.iter().map(|step| StepSpec::new(step.clone(), "coder", "task.md")).collect(),
     };
-    steps::DefinitionSource {
+    steps::StoredDefinition {
         workflow,
         source: String::new(),
         prompts: steps.into_iter().map(|step| (step, "Do it.".to_owned())).collect(),
@@ -85,8 +85,8 @@ pub fn independent_steps(steps: &[&str], max_attempts: NonZeroU32) -> steps::Def
     }
 }
 
-/// The definition of a new cycle, which is a run of the protocol `peer`.
-pub fn new_cycle(id: &str) -> peer::Definition {
+/// The definition of a new peer cycle.
+pub fn new_peer_cycle(id: &str) -> peer::Definition {
     peer::Definition {
         cycle: id.parse().expect("a cycle's id"),
         instruction: "create-spec".to_owned(),
@@ -101,13 +101,13 @@ pub fn new_cycle(id: &str) -> peer::Definition {
     }
 }
 
-/// The id of the run of a cycle.
+/// The run id of a peer cycle.
 pub fn run_of(definition: &peer::Definition) -> RunId {
     RunId::new(definition.cycle.key()).expect("a key is a name")
 }
 
-/// The spec of a run in that directory.
-pub fn spec(
+/// The run spec of a run in that directory.
+pub fn run_spec(
     definition: impl Serialize,
     run: &RunId,
     directory: &Path,
@@ -130,7 +130,7 @@ pub fn spec(
 pub fn worktrees(test_env: &TestEnv, run: &RunId) -> WorktreeOptions {
     let (base, start) = supervisor::git::head(test_env.repo()).expect("the repository has a commit");
     let dir = test_env.repo().with_file_name("trees").join(run.as_str());
-    let parent = dir.parent().expect("BUG: it has two names");
+    let parent = dir.parent().expect("BUG: the path ends with `trees` and the run");
     std::fs::create_dir_all(parent).expect("a directory can be made");
     WorktreeOptions {
         dir,
@@ -167,11 +167,11 @@ pub fn engine_config(store: &AnyStore, program: &Path) -> EngineConfig {
 }
 
 /// The configuration of an engine with that local directory.
-pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
+pub fn engine_config_at(local_dir: &Path, program: &Path) -> EngineConfig {
     let boot_id = supervisor::boot_id().expect("the kernel tells");
     let (host, pid) = (store::host_name(), std::process::id());
     EngineConfig {
-        kinds: KINDS,
+        protocols: PROTOCOLS,
         effects: runner::Effects::new(),
         overrides: Overrides::default(),
         profiles: BTreeMap::new(),
@@ -180,10 +180,10 @@ pub fn engine_config_at(store_root: &Path, program: &Path) -> EngineConfig {
         backoff: Duration::from_millis(1),
         linger_timeout: Duration::from_secs(30),
         shim: ShimProgram { program: program.to_owned(), args: vec!["__shim".into()] },
-        store_root: store_root.to_owned(),
+        local_dir: local_dir.to_owned(),
         clock: Clock::system(),
         boot_id: boot_id.clone(),
-        descriptors: None,
+        agent_open_files_limit: None,
         author: Author::Engine { host, boot_id, pid },
     }
 }
@@ -221,7 +221,8 @@ pub async fn append(journal: &mut Journal, store: &dyn Store, entry: &Entry) -> 
     let commit = Commit {
         protocol: kind.name.to_owned(),
         parts: parts.collect(),
-        document: (kind.shows_document && store.exposes_documents()).then(|| journal.document().to_json()),
+        document: (kind.publishes_document && store.has_public_documents())
+            .then(|| journal.document().to_json()),
         outbox: entry.actions.iter().map(outbox_item).collect(),
         summary: serde_json::to_string(&journal.summary()).expect("a summary is plain data"),
         ..entry_commit(&journal.run, journal.position, &entry.encode())

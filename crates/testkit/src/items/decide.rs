@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::rules::StepStatus;
+use protocol::protocol_trait::StepStatus;
 use protocol::{Event, Move, Next, Outcome, RequestRefusal, StepId};
 use serde::{Deserialize, Serialize};
 
 use super::step::{Step, Verdict};
 
-/// The items and how far each is. Only ids: their names are in the document.
+/// The items and how far each is. Only ids, with which the ids of their steps begin: their names are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct State {
     /// Empty until the plan is reported.
@@ -127,7 +127,7 @@ pub(super) fn decide(state: &State, event: Event<Step, Verdict>) -> Move<Change,
             let changes: Vec<_> = steps.into_iter().map(Change::Retried).collect();
             let mut after = state.clone();
             changes.iter().for_each(|change| after.apply(change));
-            (changes, Next::QueueIdle(after.startable()))
+            (changes, Next::QueueUnlessInTurn(after.startable()))
         }
         // The run layer refuses to skip.
         Event::Skipped { .. } => (Vec::new(), Next::Queue(Vec::new())),

@@ -73,7 +73,7 @@ pub enum Status {
 }
 
 /// The part with everything that belongs to no item.
-const PLAN: &str = "plan";
+pub(super) const PLAN: &str = "plan";
 
 impl Document {
     pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
@@ -196,10 +196,12 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
                     part
                 })
             }
-            Change::Ended { attempt, exit, .. } => document.step_mut(&attempt.step).map(|(step, part)| {
-                end(step, *exit, evidence, entry.at);
-                part
-            }),
+            Change::Ended { attempt, consequence, .. } => {
+                document.step_mut(&attempt.step).map(|(step, part)| {
+                    end(step, *consequence, evidence, entry.at);
+                    part
+                })
+            }
             Change::Answered { step, .. } => document.step_mut(step).map(|(step, part)| {
                 (step.status, step.ended_at) = (Status::Done, Some(entry.at));
                 part
@@ -221,17 +223,17 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
     parts
 }
 
-fn end(step: &mut StepDocument, exit: AttemptConsequence, evidence: Option<&Evidence>, at: Timestamp) {
+fn end(step: &mut StepDocument, consequence: AttemptConsequence, evidence: Option<&Evidence>, at: Timestamp) {
     step.ended_at = Some(at);
     step.error = evidence.and_then(|evidence| evidence.error.clone());
-    step.status = match exit {
+    step.status = match consequence {
         AttemptConsequence::Reported => Status::Done,
         AttemptConsequence::Exhausted => Status::Failed,
         AttemptConsequence::WillRetry { .. }
         | AttemptConsequence::Interrupted { .. }
         | AttemptConsequence::Stopped
         | AttemptConsequence::Released
-        | AttemptConsequence::Drained => Status::Pending,
+        | AttemptConsequence::FailedWhileDraining => Status::Pending,
     };
 }
 

@@ -1,9 +1,9 @@
 //! What the explorer needs to visit every state of `items`: notation and rules.
 
+use protocol::protocol_trait::StepStatus;
 use protocol::report::{Report, ReportIdentity};
-use protocol::rules::StepStatus;
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, Typed};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, TypedMachine};
 use serde_json::{Map, Value, json};
 
 use super::document::Status;
@@ -67,12 +67,12 @@ impl Explored for Items {
     }
 
     fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
-        let mark = match state.status(step) {
+        let symbol = match state.status(step) {
             StepStatus::Succeeded | StepStatus::Skipped => "✓",
             StepStatus::Failed => "✗",
             StepStatus::Unfinished => "·",
         };
-        StepNotation { mark, note: String::new() }
+        StepNotation { symbol, note: String::new() }
     }
 
     fn describe_change(change: &Change) -> String {
@@ -88,7 +88,10 @@ impl Explored for Items {
         }
     }
 
-    fn document_differences(run: &Run, Typed { state, document, .. }: &Typed<Self>) -> Vec<String> {
+    fn document_differences(
+        run: &Run,
+        TypedMachine { state, document, .. }: &TypedMachine<Self>,
+    ) -> Vec<String> {
         let differs = state.steps().into_iter().filter_map(|step| {
             let shown = document.step(&step.id()).map(|step| step.status);
             let active = run.active_turns.get(&step.id()).map(|active| active.status);
@@ -105,7 +108,7 @@ impl Explored for Items {
     }
 
     fn check_rules(_: &Definition, transition: &Transition<'_, Self>) -> Vec<Violation> {
-        let machine = Typed::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
+        let machine = TypedMachine::<Self>::of(&*transition.after.machine).expect("BUG: another protocol");
         let all_recorded = !machine.state.items.is_empty()
             && machine.state.items.values().all(|stage| *stage == Stage::Recorded);
         let succeeded = transition.after.status == RunStatus::Finished(Outcome::Succeeded);

@@ -19,8 +19,8 @@ use std::num::NonZeroU32;
 use protocol::brief::Brief;
 use protocol::checks::CheckSpec;
 use protocol::entry::Entry;
+use protocol::protocol_trait::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::report::Report;
-use protocol::rules::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::{
     Answer, Effect, Event, ImportRefusal, Move, Never, Outcome, ParsedReport, Protocol, Question,
     RecordError, RequestRefusal, RunLocation, StepId, StepKind, Timestamp, View,

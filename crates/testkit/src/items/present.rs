@@ -1,7 +1,7 @@
 //! Presents runs of `items`.
 
 use protocol::present::{Line, Present, StatusKind, StepSummary, Tone};
-use protocol::rules::StepStatus;
+use protocol::protocol_trait::StepStatus;
 use protocol::{Never, RunId, StepId, Timestamp};
 use serde_json::{Value, json};
 
@@ -9,14 +9,14 @@ use super::document::Status;
 use super::{Change, Definition, Document, Items, Reopen, State, Step, Verdict};
 
 impl Present for Items {
-    const STEP: (&'static str, &'static str) = ("step", "steps");
+    const STEP_NOUNS: (&'static str, &'static str) = ("step", "steps");
     const STEPS_KEY: &'static str = "items";
     const START_COMMAND: &'static str = "items start";
     const START_ARGUMENT: &'static str = "request";
     const RETRIES: bool = true;
-    const RENAMES: bool = false;
+    const IMPORT_CAN_RENAME: bool = false;
     const ROLES: &'static [&'static str] = &["planner", "maker"];
-    const VIEWS: &'static [&'static str] = &["/.items/"];
+    const VIEW_PATTERNS: &'static [&'static str] = &["/.items/"];
 
     fn agent(_: &Definition, _: &State, step: &Step) -> String {
         step.agent().to_owned()
@@ -60,7 +60,7 @@ impl Present for Items {
         }
     }
 
-    fn after_failure(_: &Definition, run: &RunId, _: &Document) -> String {
+    fn failure_hint(_: &Definition, run: &RunId, _: &Document) -> String {
         format!("run `callboard retry {run}` to retry the failed steps")
     }
 

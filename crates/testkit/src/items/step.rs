@@ -6,16 +6,17 @@ use std::fmt;
 use protocol::brief::Brief;
 use protocol::checks;
 use protocol::edit::Rights;
+use protocol::protocol_trait::DEFAULT_MAX_ATTEMPTS;
 use protocol::report::{self, Report};
-use protocol::rules::DEFAULT_MAX_ATTEMPTS;
 use protocol::{Answer, Effect, ParsedReport, Question, StepId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::decide::Stage;
+use super::document::PLAN;
 use super::{Definition, Document};
 
-/// A step of a run.
+/// A step of a run. `Make`, `Approve` and `Record` have the id of their item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "StepId", into = "StepId")]
 pub enum Step {
@@ -163,7 +164,7 @@ pub(super) fn parse_plan(items: Option<&Value>) -> Result<Vec<(StepId, String)>,
     let mut planned = Vec::new();
     for item in items {
         let id = item["id"].as_str().ok_or("an item has no `id`")?;
-        let parsed = StepId::new(id).ok().filter(|id| !id.as_str().contains('.'));
+        let parsed = StepId::new(id).ok().filter(is_item_id);
         let parsed = parsed.ok_or_else(|| format!("`{id}` cannot be the id of an item"))?;
         if !seen.insert(parsed.clone()) {
             return Err(format!("the plan has two items `{id}`"));
@@ -171,6 +172,12 @@ pub(super) fn parse_plan(items: Option<&Value>) -> Result<Vec<(StepId, String)>,
         planned.push((parsed, item["name"].as_str().unwrap_or(id).to_owned()));
     }
     if planned.is_empty() { Err("the plan is empty".to_owned()) } else { Ok(planned) }
+}
+
+/// Returns whether the ids of an item's steps, and its part of the document, belong to that item only.
+fn is_item_id(id: &StepId) -> bool {
+    let longest = format!("{id}.approve");
+    id.as_str() != PLAN && !id.as_str().contains('.') && StepId::new(longest).is_ok()
 }
 
 pub(super) fn brief(

@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// The directory of a stream.
-    pub fn stream(&self, name: &str) -> PathBuf {
+    pub fn stream_dir(&self, name: &str) -> PathBuf {
         self.directory.path().join("jetstream/$G/streams").join(name)
     }
 
@@ -135,7 +135,7 @@ impl Drop for Server {
 }
 
 /// Wraps a store for callers that do not use its local directory.
-pub fn any(store: NatsStore) -> AnyStore {
+pub fn any_store(store: NatsStore) -> AnyStore {
     let unused = std::env::temp_dir().join("callboard-unused");
     let local_dir = Location::find(&unused, Some(unused.clone())).expect("it need not be there");
     AnyStore::nats(store, local_dir)

@@ -135,17 +135,17 @@ impl Proxy {
     }
 
     /// Refuses the next writes to runs, as a server does while another write to the subject is in progress.
-    pub fn refuse(&self, times: u32) {
+    pub fn refuse_run_writes(&self, times: u32) {
         self.state().refusals = times;
     }
 
     /// Refuses the next writes to buckets.
-    pub fn refuse_in_bucket(&self, times: u32) {
+    pub fn refuse_bucket_writes(&self, times: u32) {
         self.state().bucket_refusals = times;
     }
 
     /// Returns how many writes are still to be refused.
-    pub fn refusals(&self) -> u32 {
+    pub fn remaining_refusals(&self) -> u32 {
         let state = self.state();
         state.refusals.saturating_add(state.bucket_refusals)
     }

@@ -103,28 +103,28 @@ impl ProcessHandle {
     }
 }
 
-/// A process that should have ended.
+/// A live process of an attempt.
 #[derive(Debug)]
-pub struct Orphan {
+pub struct AttemptProcess {
     process: ProcessHandle,
-    kind: Kind,
+    kind: AttemptProcessKind,
     arguments: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AttemptProcessKind {
     /// It has the mark of an attempt in its environment.
     Agent,
     Shim,
 }
 
-impl Orphan {
+impl AttemptProcess {
     pub fn kill(&self) {
         self.process.kill();
     }
 }
 
-impl fmt::Display for Orphan {
+impl fmt::Display for AttemptProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {} `{}`", self.kind, self.process.pid, self.arguments)
     }
@@ -132,7 +132,7 @@ impl fmt::Display for Orphan {
 
 /// Returns every live process of this store's attempts: agents and their descendants by their mark, shims by their
 /// command line.
-pub fn orphans(store: &Path) -> Vec<Orphan> {
+pub fn attempt_processes(store: &Path) -> Vec<AttemptProcess> {
     let mark = [b"CALLBOARD_STORE=", store.as_os_str().as_bytes()].concat();
     let attempts = store.join("attempts");
     let mut found = Vec::new();
@@ -146,14 +146,14 @@ pub fn orphans(store: &Path) -> Vec<Orphan> {
                 .iter()
                 .any(|argument| Path::new(std::ffi::OsStr::from_bytes(argument)).starts_with(&attempts));
         let kind = if is_shim {
-            Kind::Shim
+            AttemptProcessKind::Shim
         } else if environment.split(|byte| *byte == 0).any(|line| line == mark) && pid != own_pid() {
-            Kind::Agent
+            AttemptProcessKind::Agent
         } else {
             continue;
         };
         let arguments = String::from_utf8_lossy(&arguments.join(&b' ')).into_owned();
-        found.push(Orphan { process, kind, arguments });
+        found.push(AttemptProcess { process, kind, arguments });
     }
     found
 }
@@ -173,7 +173,7 @@ fn environment(process: &Path) -> Vec<u8> {
 
 /// Waits until a process is stopped. The kernel reports that to the parent only, so this polls.
 #[track_caller]
-pub fn wait_until_stopped(pid: i32) {
+pub fn wait_until_suspended(pid: i32) {
     let deadline = Instant::now() + DEADLINE;
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
     while !stat().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) {
@@ -192,8 +192,8 @@ fn own_pid() -> i32 {
 #[track_caller]
 pub fn expect_no_orphans(store: &Path) {
     let deadline = Instant::now() + DEADLINE;
-    for orphan in orphans(store) {
-        assert!(orphan.kind == Kind::Shim, "left behind: {orphan}");
+    for orphan in attempt_processes(store) {
+        assert!(orphan.kind == AttemptProcessKind::Shim, "left behind: {orphan}");
         let left = deadline.saturating_duration_since(Instant::now());
         assert!(readable(&orphan.process.fd, left), "left behind: {orphan}");
     }
@@ -210,7 +210,7 @@ pub(crate) fn attempt_dirs(store: &Path, run: &str) -> Vec<(String, PathBuf)> {
     attempts.collect()
 }
 
-/// Returns the runs of a store that have attempts, sorted by their last number.
+/// Returns the runs of a store that have attempts, sorted by the number after the last dot of their ids.
 pub(crate) fn attempted_runs(store: &Path) -> Vec<String> {
     let runs = fs::read_dir(store.join("attempts")).into_iter().flatten().flatten();
     let mut runs: Vec<_> = runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect();

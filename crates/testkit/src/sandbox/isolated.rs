@@ -15,7 +15,7 @@ pub enum Isolation {
 }
 
 /// The variable that is set in the namespaces.
-const INSIDE: &str = "CALLBOARD_TEST_APART";
+const INSIDE: &str = "CALLBOARD_TEST_ISOLATED";
 
 /// Runs the rest of a test in namespaces of its own. Must be the whole body of the test: the closure's type name is
 /// the name by which the test is started again.

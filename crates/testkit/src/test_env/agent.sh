@@ -16,59 +16,59 @@ if [ -f "$shared/plan" ]; then
     done <"$shared/plan"
 fi
 
-note() { printf '%s\n' "$*" >>"$shared/agent_log"; }
+log_event() { printf '%s\n' "$*" >>"$shared/agent_log"; }
 
 # Blocks for ever: nothing is written to that pipe. No child is started, so a killed agent leaves no process behind.
 hang() { while :; do read -r _ <"$shared/never"; done; }
 
 # Leaves a process in a session of its own, as the tools of real agents do.
-leave() {
+leave_grandchild() {
     setsid sh -c 'read -r _ <"$1"' grandchild "$shared/never" </dev/null >/dev/null 2>&1 &
-    note grandchild "$CALLBOARD_ATTEMPT" $!
+    log_event grandchild "$CALLBOARD_ATTEMPT" $!
 }
 
 gate_failure=false
 
 # The output that a phase of a cycle must report; workflow steps have none.
-more=
+extra_fields=
 if [ -n "$CALLBOARD_STATE_KEY" ]; then
     case $STEP_ID in
-    plan) more=', "output": {"phases": [{"phase": "all"}], "success_criteria": "it is done"}' ;;
-    review) more=', "output": {"quality_score": 90, "recommendations": ["Go on like this"]}' ;;
-    *) more=', "output": {"summary": "'$STEP_ID' is done"}' ;;
+    plan) extra_fields=', "output": {"phases": [{"phase": "all"}], "success_criteria": "it is done"}' ;;
+    review) extra_fields=', "output": {"quality_score": 90, "recommendations": ["Go on like this"]}' ;;
+    *) extra_fields=', "output": {"summary": "'$STEP_ID' is done"}' ;;
     esac
 fi
 
-# report STATUS SENTENCE [STEP]
-report() {
+# report_json STATUS SENTENCE [STEP]
+report_json() {
     printf '{
   "schema": "run_report@v0", "run_id": "%s", "step_id": "%s", "agent": "%s", "status": "%s",
   "started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:04:06Z",
   "artifacts": ["made/%s.txt"], "metrics": {"lines": 3}, "logs": ["%s"], "gate_failure": %s%s
-}\n' "$RUN_ID" "${3:-$STEP_ID}" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure" "$more"
+}\n' "$RUN_ID" "${3:-$STEP_ID}" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure" "$extra_fields"
 }
 
 # The end is logged before the report exists, so that an accepted step always has an end in the log.
-hand_in() {
-    report "$@" >"$REPORT_PATH.new"
-    note end "$CALLBOARD_ATTEMPT"
+write_report() {
+    report_json "$@" >"$REPORT_PATH.new"
+    log_event end "$CALLBOARD_ATTEMPT"
     mv "$REPORT_PATH.new" "$REPORT_PATH"
 }
 
-note begin "$CALLBOARD_ATTEMPT" $$
+log_event begin "$CALLBOARD_ATTEMPT" $$
 echo "$STEP_ID at work"
 case $behaviour in
-ok) hand_in COMPLETED "did $STEP_ID" ;;
+ok) write_report COMPLETED "did $STEP_ID" ;;
 exit)
     echo "$STEP_ID gives up" >&2
-    note end "$CALLBOARD_ATTEMPT"
+    log_event end "$CALLBOARD_ATTEMPT"
     exit "$argument"
     ;;
-failed) hand_in FAILED "$STEP_ID did not work out" ;;
+failed) write_report FAILED "$STEP_ID did not work out" ;;
 gate-failure)
     # Fails the gate until the work has been repeated that often.
     [ "$STEP_ITERATION" -gt "$argument" ] || gate_failure=true
-    hand_in COMPLETED "$STEP_ID saw iteration $STEP_ITERATION"
+    write_report COMPLETED "$STEP_ID saw iteration $STEP_ITERATION"
     ;;
 do)
     # A line of shell for a single test; it may use everything above.
@@ -77,67 +77,68 @@ do)
 hang) hang ;;
 stubborn)
     trap '' TERM
+    : >"$shared/ignores-term"
     hang
     ;;
 report-then-hang)
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     hang
     ;;
 work)
     # Sleeps in a child process, as real agents do, so that the torture can kill it while it runs.
-    case $argument in *' leaving') leave ;; esac
+    case $argument in *' leaving') leave_grandchild ;; esac
     sleep "${argument%% *}"
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     ;;
 wait)
     read -r _ <"$shared/$argument"
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     ;;
 wait-and-fail)
     read -r _ <"$shared/$argument"
-    note end "$CALLBOARD_ATTEMPT"
+    log_event end "$CALLBOARD_ATTEMPT"
     echo "$STEP_ID gives up" >&2
     exit 1
     ;;
 garbage)
-    note end "$CALLBOARD_ATTEMPT"
+    log_event end "$CALLBOARD_ATTEMPT"
     printf '{ "schema": ' >"$REPORT_PATH"
     ;;
-wrong-id) hand_in COMPLETED "did $STEP_ID" somebody-else ;;
-left-over) hand_in COMPLETED '<one sentence about what you did>' ;;
+wrong-id) write_report COMPLETED "did $STEP_ID" other-step ;;
+left-over) write_report COMPLETED '<one sentence about what you did>' ;;
 markers)
-    note end "$CALLBOARD_ATTEMPT"
+    log_event end "$CALLBOARD_ATTEMPT"
     echo '<<<RUN_REPORT_JSON'
-    report COMPLETED "said $STEP_ID"
+    report_json COMPLETED "said $STEP_ID"
     echo 'RUN_REPORT_JSON>>>'
     ;;
 contradict)
-    hand_in COMPLETED "did $STEP_ID"
-    printf '<<<RUN_REPORT_JSON\n%s\nRUN_REPORT_JSON>>>\n' "$(report FAILED "did it not")"
+    write_report COMPLETED "did $STEP_ID"
+    printf '<<<RUN_REPORT_JSON\n%s\nRUN_REPORT_JSON>>>\n' "$(report_json FAILED "did it not")"
     ;;
 submit)
-    note end "$CALLBOARD_ATTEMPT"
+    log_event end "$CALLBOARD_ATTEMPT"
     "$shared/callboard" report --status COMPLETED --log "submitted $STEP_ID" --metric 'weight=1 kg'
     ;;
-tell)
+save-input)
     # Writes all its input to files, for a test to read.
     for word in "$@"; do printf '%s\n' "$word"; done >"$shared/arguments"
     env >"$shared/environment"
     cp "$PROMPT_PATH" "$shared/prompt"
     pwd >"$shared/directory"
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     ;;
 grandchild)
-    leave
+    leave_grandchild
     [ -z "$argument" ] || read -r _ <"$shared/$argument"
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     ;;
 restless)
     # Leaves a process that calls exec all the time: during an exec it has no environment.
     setsid sh -c 'exec sh -c "$0" "$0"' 'exec sh -c "$0" "$0"' </dev/null >/dev/null 2>&1 &
-    note grandchild "$CALLBOARD_ATTEMPT" $!
+    log_event grandchild "$CALLBOARD_ATTEMPT" $!
     read -r _ <"$shared/$argument"
-    hand_in COMPLETED "did $STEP_ID"
+    write_report COMPLETED "did $STEP_ID"
     ;;
 *)
     echo "the plan says \"$behaviour\", which I cannot do" >&2

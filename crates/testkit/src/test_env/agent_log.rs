@@ -1,7 +1,8 @@
 //! The log of the scripted agent: which attempts really started and ended.
 
-use std::fs;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 use crate::wait;
 
@@ -68,6 +69,15 @@ impl AgentLog {
             AgentEvent::End { .. } | AgentEvent::Grandchild { .. } => None,
         };
         self.lines().into_iter().filter_map(started).collect()
+    }
+
+    /// Returns the attempts that started, in their order. Fails if one of them started twice.
+    #[track_caller]
+    pub fn started_once(&self, about: impl fmt::Display) -> Vec<String> {
+        let started = self.started();
+        let distinct: BTreeSet<_> = started.iter().collect();
+        assert_eq!(started.len(), distinct.len(), "{about}: an attempt ran twice: {started:?}");
+        started
     }
 
     /// Returns how many attempts of a step ended.

@@ -86,7 +86,7 @@ impl<'s> Callboard<'s> {
 
     /// Runs it to its end.
     #[track_caller]
-    pub fn run(self) -> Session {
+    pub fn run(self) -> CallOutput {
         self.start().wait()
     }
 
@@ -218,11 +218,11 @@ impl Running<'_> {
     }
 
     #[track_caller]
-    pub fn wait(mut self) -> Session {
+    pub fn wait(mut self) -> CallOutput {
         self.process.0.wait();
         let status = self.child.wait().expect("it is our child");
         let (stdout, stderr) = (self.stdout.finish(), self.stderr.finish());
-        Session {
+        CallOutput {
             redacted: transcript(self.test_env, &self.arguments, status, &stdout, &stderr),
             code: status.code().unwrap_or(-1),
             status,
@@ -250,7 +250,7 @@ impl Drop for KillOnDrop {
 
 /// The result of a call.
 #[derive(Debug)]
-pub struct Session {
+pub struct CallOutput {
     /// −1 if a signal ended it.
     pub code: i32,
     pub status: ExitStatus,
@@ -259,8 +259,8 @@ pub struct Session {
     redacted: String,
 }
 
-impl Session {
-    /// The call as a terminal would show it, redacted: errors first, then data.
+impl CallOutput {
+    /// The call as a terminal would show it, redacted: stderr first, then stdout.
     pub fn transcript(&self) -> &str {
         &self.redacted
     }
@@ -273,7 +273,7 @@ impl Session {
 
     /// Standard output as one JSON value per line.
     #[track_caller]
-    pub fn events(&self) -> Vec<Value> {
+    pub fn json_lines(&self) -> Vec<Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error} in: {line}"));
         self.stdout.lines().map(parse).collect()
     }

@@ -8,7 +8,7 @@ mod redact;
 pub use agent_log::{AgentEvent, AgentLog};
 pub(crate) use backend::open;
 pub use backend::{Backend, TempStore, on_nats};
-pub use command::{Callboard, Running, Session, first_to_end};
+pub use command::{CallOutput, Callboard, Running, first_to_end};
 pub use redact::redact;
 
 use std::fs::{self, File, OpenOptions};
@@ -67,13 +67,13 @@ impl TestEnv {
             program: program.as_ref().to_owned(),
             backend,
         };
-        for directory in [test_env.repo(), &test_env.home(), &test_env.shared_dir()] {
+        for directory in [test_env.repo(), &test_env.home(), &test_env.agent_dir()] {
             fs::create_dir_all(directory).expect("a directory can be made");
         }
         test_env.write_program(test_env.agent_path(), AGENT);
-        symlink(&test_env.program, test_env.shared_dir().join("callboard")).expect("a link can be made");
+        symlink(&test_env.program, test_env.agent_dir().join("callboard")).expect("a link can be made");
         // An agent that shall hang reads from this pipe, to which no process writes.
-        mkfifo(&test_env.shared_dir().join("never"));
+        mkfifo(&test_env.agent_dir().join("never"));
         test_env.git(&["init", "--quiet", "--initial-branch=main"]);
         test_env.write("task.md", "Do what the step says.\n");
         test_env.git(&["add", "."]);
@@ -92,8 +92,8 @@ impl TestEnv {
         &self.repo
     }
 
-    /// The directory that the agent and the tests share, outside of the repository.
-    pub fn shared_dir(&self) -> PathBuf {
+    /// The directory that the agent and the tests share, outside of the repository. A shared store is not in it.
+    pub fn agent_dir(&self) -> PathBuf {
         self.repo.with_file_name("shared")
     }
 
@@ -101,7 +101,7 @@ impl TestEnv {
         self.repo.with_file_name("home")
     }
 
-    /// The local directory of the store, with the attempts.
+    /// The local directory, with the attempts. That of an embedded store also has the database.
     pub fn store_dir(&self) -> PathBuf {
         self.store.clone()
     }
@@ -112,7 +112,7 @@ impl TestEnv {
 
     /// The scripted agent, which accepts the flags of the wrapper contract and ignores them.
     pub fn agent_path(&self) -> PathBuf {
-        self.shared_dir().join("agent.sh")
+        self.agent_dir().join("agent.sh")
     }
 
     pub fn program(&self) -> &Path {
@@ -120,7 +120,7 @@ impl TestEnv {
     }
 
     pub fn agent_log(&self) -> AgentLog {
-        AgentLog::new(self.shared_dir().join("agent_log"))
+        AgentLog::new(self.agent_dir().join("agent_log"))
     }
 
     /// The directory of an attempt, such as `plan` and `1.1`.
@@ -215,12 +215,12 @@ impl TestEnv {
 
     /// Sets the behaviour of the scripted agent, one line per step and attempt; `agent.sh` describes the lines.
     pub fn script_agent(&self, lines: &[&str]) {
-        fs::write(self.shared_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
+        fs::write(self.agent_dir().join("plan"), lines.join("\n") + "\n").expect("the plan can be written");
     }
 
     /// Creates a barrier at which scripted agents with the behaviour `wait NAME` wait.
     pub fn barrier(&self, name: &str) -> AgentBarrier {
-        let path = self.shared_dir().join(name);
+        let path = self.agent_dir().join(name);
         mkfifo(&path);
         AgentBarrier { path, pipe: None }
     }
@@ -228,15 +228,15 @@ impl TestEnv {
     /// Waits for a file that an agent creates in the shared directory. It may still be empty.
     #[track_caller]
     pub fn wait_for_file(&self, name: &str) {
-        let path = self.shared_dir().join(name);
-        crate::wait_until(&self.shared_dir(), name, || path.exists().then_some(()));
+        let path = self.agent_dir().join(name);
+        crate::wait_until(&self.agent_dir(), name, || path.exists().then_some(()));
     }
 
     /// Waits for lines that an agent writes to a file in the shared directory with one write. Returns them.
     #[track_caller]
     pub fn wait_for_lines(&self, name: &str) -> String {
-        let path = self.shared_dir().join(name);
-        crate::wait_until(&self.shared_dir(), name, || {
+        let path = self.agent_dir().join(name);
+        crate::wait_until(&self.agent_dir(), name, || {
             fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'))
         })
     }
@@ -272,7 +272,7 @@ impl TestEnv {
     pub fn journal(&self, run: &str) -> Vec<Value> {
         let log = self.callboard(&["log", run, "--json"]).run();
         assert_eq!(log.code, 0, "{}", log.stderr);
-        log.events()
+        log.json_lines()
     }
 
     /// Fails if a process of an attempt is alive.
@@ -301,7 +301,7 @@ impl TestEnv {
 
     /// Replaces what differs from run to run; see [`crate::redact()`].
     pub(crate) fn redact(&self, text: &str) -> String {
-        let root = self.repo.parent().expect("the repository lies in the test_env's directory");
+        let root = self.repo.parent().expect("the repository lies in the directory of the test environment");
         // A store on NATS is shown by its server or by its directory, never with credentials.
         let text = match self.backend {
             Backend::Embedded => text.to_owned(),
@@ -311,7 +311,7 @@ impl TestEnv {
         };
         let names = [
             (self.store_dir(), "[STORE]"),
-            (self.shared_dir(), "[KIT]"),
+            (self.agent_dir(), "[SHARED]"),
             (self.repo.clone(), "[REPO]"),
             (root.to_owned(), "[DIR]"),
         ];
@@ -326,7 +326,7 @@ impl Drop for TestEnv {
     /// A failed test may leave agents that wait for ever. They carry the mark of this store, so they can be killed.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for orphan in crate::orphans(&self.store_dir()) {
+            for orphan in crate::attempt_processes(&self.store_dir()) {
                 orphan.kill();
             }
         }
@@ -344,7 +344,7 @@ impl AgentBarrier {
     /// Lets all agents pass, now and later.
     pub fn open(&mut self) {
         // Opened for reading and writing so that it does not block, and kept open so that the lines stay in the pipe.
-        let mut pipe = OpenOptions::new().read(true).write(true).open(&self.path).expect("the gate is there");
+        let mut pipe = OpenOptions::new().read(true).write(true).open(&self.path).expect("the pipe is there");
         // Each agent reads one line.
         pipe.write_all(&[b'\n'; 1000]).expect("a pipe holds more than this");
         self.pipe = Some(pipe);

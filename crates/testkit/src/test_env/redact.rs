@@ -9,8 +9,8 @@ pub fn redact(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let at_word = out.chars().next_back().is_none_or(|before| !before.is_alphanumeric() && before != '_');
         let found = at_word.then(|| matched(rest, &out, host.trim())).flatten();
-        let (length, name) = found.unwrap_or((first.len_utf8(), ""));
-        out.push_str(if name.is_empty() { &rest[..length] } else { name });
+        let (length, replacement) = found.unwrap_or((first.len_utf8(), ""));
+        out.push_str(if replacement.is_empty() { &rest[..length] } else { replacement });
         rest = &rest[length..];
     }
     out

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::process::{ProcessHandle, attempt_dirs, attempted_runs};
 use crate::test_env::Backend;
 use crate::test_env::TestEnv;
-use crate::test_env::{Running, Session};
+use crate::test_env::{CallOutput, Running};
 
 /// An engine gives up after five interruptions of a turn. The torture stays well below.
 const SHIM_KILLS_PER_STEP: u32 = 3;
@@ -23,7 +24,7 @@ pub(super) struct Chaos<'s> {
     pub(super) kills_left: u32,
     /// The longest time, in seconds, that an engine runs undisturbed.
     pub(super) longest_delay: f64,
-    /// How many runs may still be stopped for good.
+    /// How many runs may still be stopped. Only peer cycles are: a stopped one stays failed, and the next continues it.
     pub(super) stops_left: u32,
     pub(super) engine_kills: u32,
     /// Kills of the NATS server, if there is one.
@@ -115,7 +116,7 @@ impl<'s> Chaos<'s> {
         }
         self.pauses += 1;
         // Only this thread kills the engine, so it can be resumed, unless it has just exited.
-        let resumed = self.test_env.callboard(&["resume", &run, "--jobs", "3"]).run();
+        let resumed = self.test_env.callboard(&["resume", &run]).run();
         assert!(matches!(resumed.code, 0 | 1 | 3 | 5), "{}", resumed.transcript());
         true
     }
@@ -143,7 +144,7 @@ impl<'s> Chaos<'s> {
         false
     }
 
-    /// Stops the newest run for good. The client that asks for it may be killed meanwhile.
+    /// Stops the newest run, a peer cycle, which stays failed. The client that asks for it may be killed meanwhile.
     fn stop(&mut self) -> StopResult {
         let Some(run) = self.newest_run().filter(|run| !self.stopped.contains(run)) else {
             return StopResult::Refused;
@@ -201,11 +202,20 @@ enum StopResult {
 }
 
 /// Returns whether a command found no server. A command that has connected once waits for it instead.
-pub(super) fn server_was_down(session: &Session) -> bool {
+pub(super) fn server_was_down(session: &CallOutput) -> bool {
     session.code == 5 && session.stderr.contains("E023") && session.stderr.contains("connect to")
 }
 
 /// Returns the shim of an attempt that has not exited.
 fn live_shim(dir: &Path) -> Option<ProcessHandle> {
     ProcessHandle::shim(dir).filter(|_| !dir.join("exit.json").exists())
+}
+
+/// Ends the person's thread, also after a panic: the scope waits for it, and would hide the panic.
+pub(super) struct SetOnDrop<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

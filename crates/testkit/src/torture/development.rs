@@ -1,24 +1,22 @@
 //! A development cycle of the protocol `cycle`, tortured until it has succeeded after three iterations: a test fails in the
 //! first, and an extension opens the third.
 
-use std::collections::BTreeSet;
-
 use fastrand::Rng;
 use serde_json::Value;
 
 use super::chaos::{Chaos, server_was_down};
-use super::journal::RunHistory;
+use super::run_history::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::TestEnv;
 
 /// The agents of the steps `ra` (requirements), `ep` (exploration), `vas` (validation), `cd` (coding) and of single tasks.
 /// `vas` finds a failing test in the first iteration.
 const AGENTS: [&str; 5] = [
-    r#"ra * do sleep 0.02; more=', "specification": "FR-00'$STEP_ITERATION'"'; hand_in COMPLETED ok"#,
-    r#"ep * do sleep 0.02; more=', "tasks": [{"id": "A'$STEP_ITERATION'", "description": "a", "files": ["a"]}, {"id": "B'$STEP_ITERATION'", "description": "b", "files": ["b"]}]'; hand_in COMPLETED ok"#,
-    r#"vas * do sleep 0.02; case $STEP_ITERATION in 1) more=', "failed_tests": ["it fails"]' ;; esac; hand_in COMPLETED ok"#,
-    r#"cd * do sleep 0.02; more=', "tasks_completed": ["A'$STEP_ITERATION'", "B'$STEP_ITERATION'"]'; hand_in COMPLETED ok"#,
-    r#"* * do sleep 0.02; echo $STEP_ITERATION >"$STEP_ID.txt"; more=', "tasks_completed": ["'${STEP_ID#cd.}'"]'; hand_in COMPLETED ok"#,
+    r#"ra * do sleep 0.02; extra_fields=', "specification": "FR-00'$STEP_ITERATION'"'; write_report COMPLETED ok"#,
+    r#"ep * do sleep 0.02; extra_fields=', "tasks": [{"id": "A'$STEP_ITERATION'", "description": "a", "files": ["a"]}, {"id": "B'$STEP_ITERATION'", "description": "b", "files": ["b"]}]'; write_report COMPLETED ok"#,
+    r#"vas * do sleep 0.02; case $STEP_ITERATION in 1) extra_fields=', "failed_tests": ["it fails"]' ;; esac; write_report COMPLETED ok"#,
+    r#"cd * do sleep 0.02; extra_fields=', "tasks_completed": ["A'$STEP_ITERATION'", "B'$STEP_ITERATION'"]'; write_report COMPLETED ok"#,
+    r#"* * do sleep 0.02; echo $STEP_ITERATION >"$STEP_ID.txt"; extra_fields=', "tasks_completed": ["'${STEP_ID#cd.}'"]'; write_report COMPLETED ok"#,
 ];
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
@@ -34,13 +32,11 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let extend = ["extend", "trial", "Make more", "--jobs", "2"];
     resumes += run_to_success(&mut chaos, &test_env, &extend, seed);
 
-    let journal = RunHistory::read(&test_env.journal("trial"));
-    for (step, history) in &journal.steps {
+    let run_history = RunHistory::read(&test_env.journal("trial"));
+    for (step, history) in &run_history.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = test_env.agent_log().started();
-    let distinct: BTreeSet<_> = started.iter().collect();
-    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    test_env.agent_log().started_once(format_args!("seed {seed}"));
     let files = test_env.repo().join(".workflow/.cycle");
     let master = std::fs::read_to_string(files.join("trial.json")).expect("the run has a master file");
     let master: Value = serde_json::from_str(&master).expect("the master file is whole");
@@ -56,13 +52,13 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     assert_eq!(timeline.matches("\n## Iteration ").count(), 3, "seed {seed}: {timeline}");
     test_env.expect_no_orphans();
     tally.add(&chaos);
-    tally.add_history(&journal);
+    tally.add_history(&run_history);
     tally.cycle_runs += 1;
     tally.resumes += resumes;
 }
 
-/// Starts and kills engines until one exits by itself. The command `first` is repeated until the store has what it asks
-/// for.
+/// Starts and kills engines until one exits by itself, and returns how many it started. The command `first` is repeated
+/// until the store has what it asks for.
 pub(super) fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, first: &[&str], seed: u64) -> u32 {
     let (mut engines, mut is_in_store) = (0, false);
     loop {

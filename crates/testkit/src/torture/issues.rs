@@ -1,43 +1,40 @@
 //! A run of `issue`, tortured until its pull request is there: effects on git and on a tracker, and a red build in between.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use fastrand::Rng;
 
 use super::chaos::{Chaos, server_was_down};
-use super::journal::RunHistory;
+use super::run_history::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::{Running, TestEnv};
 
 /// The agents of the pipeline. The check fails after the first change.
-const PLAN: [&str; 5] = [
-    r#"triage * do more=', "triage": {"should_proceed": true}'; hand_in COMPLETED triaged"#,
-    r#"analyst * do more=', "analysis": {"issue_type": "BUG_FIX", "brief": "b", "test_requirement": {"required": false}}'; sleep 0.02; hand_in COMPLETED analysed"#,
-    r#"writer * do case $STEP_ITERATION in 1) echo dim ;; *) echo on ;; esac >light; more=', "writer": {"summary": "The light is on."}'; sleep 0.02; hand_in COMPLETED wrote"#,
-    r#"reviewer * do more=', "review": {"verdict": "APPROVED"}'; hand_in COMPLETED reviewed"#,
+const AGENTS: [&str; 5] = [
+    r#"triage * do extra_fields=', "triage": {"should_proceed": true}'; write_report COMPLETED triaged"#,
+    r#"analyst * do extra_fields=', "analysis": {"issue_type": "BUG_FIX", "brief": "b", "test_requirement": {"required": false}}'; sleep 0.02; write_report COMPLETED analysed"#,
+    r#"writer * do case $STEP_ITERATION in 1) echo dim ;; *) echo on ;; esac >light; extra_fields=', "writer": {"summary": "The light is on."}'; sleep 0.02; write_report COMPLETED wrote"#,
+    r#"reviewer * do extra_fields=', "review": {"verdict": "APPROVED"}'; write_report COMPLETED reviewed"#,
     "* * work 0.02",
 ];
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
     let test_env = TestEnv::new(&torture.program);
-    test_env.script_agent(&PLAN);
+    test_env.script_agent(&AGENTS);
     let tracker = set_up(&test_env);
     let mut trial =
         Trial { chaos: Chaos::new(&test_env, Rng::with_seed(seed), kills), tracker, seed, resumes: 0 };
     trial.run_to_success();
-    let journal = RunHistory::read(&test_env.journal("trial"));
-    for (step, history) in &journal.steps {
+    let run_history = RunHistory::read(&test_env.journal("trial"));
+    for (step, history) in &run_history.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = test_env.agent_log().started();
-    let distinct: BTreeSet<_> = started.iter().collect();
-    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    test_env.agent_log().started_once(format_args!("seed {seed}"));
     trial.check_effects();
     test_env.expect_no_orphans();
     tally.add(&trial.chaos);
-    tally.add_history(&journal);
+    tally.add_history(&run_history);
     tally.issue_runs += 1;
     tally.resumes += trial.resumes;
 }
@@ -48,13 +45,13 @@ fn set_up(test_env: &TestEnv) -> PathBuf {
     test_env.write("callboard.toml", "[checks]\ntest = ['grep', '-q', 'on', 'light']\n");
     test_env.git(&["add", "--all"]);
     test_env.git(&["commit", "--quiet", "-m", "set up"]);
-    let remote = test_env.shared_dir().join("remote.git").display().to_string();
+    let remote = test_env.agent_dir().join("remote.git").display().to_string();
     test_env.git(&["init", "--quiet", "--bare", &remote]);
     test_env.git(&["remote", "add", "origin", &remote]);
-    let tracker = test_env.shared_dir().join("tracker");
-    fs::create_dir_all(&tracker).expect("the shared is writable");
+    let tracker = test_env.agent_dir().join("tracker");
+    fs::create_dir_all(&tracker).expect("the shared directory is writable");
     let issue = r#"{"number": 42, "title": "The light is off", "body": "", "labels": [], "url": ""}"#;
-    fs::write(tracker.join("issue.json"), issue).expect("the shared is writable");
+    fs::write(tracker.join("issue.json"), issue).expect("the shared directory is writable");
     tracker
 }
 

@@ -1,29 +1,28 @@
 //! A run of `items`, tortured until all items are recorded: people answer and effects are performed meanwhile.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fastrand::Rng;
 use protocol::entry::Author;
 use protocol::run::Request;
-use protocol::{Answer, KindOf, Kinds, RunId, StepId};
+use protocol::{Answer, Protocols, RunId, StepId, protocol_kind};
 use runner::{AnswerError, Clock, Journal};
 
 use super::Tally;
-use super::chaos::{Chaos, server_was_down};
-use super::journal::RunHistory;
-use crate::harness::{block_on, open_store, spec, test_author, worktrees, wrapper};
+use super::chaos::{Chaos, SetOnDrop, server_was_down};
+use super::run_history::RunHistory;
+use crate::harness::{block_on, open_store, run_spec, test_author, worktrees, wrapper};
 use crate::items::{Definition, Items};
 use crate::test_env::TestEnv;
 
 /// The agents plan two items; the agent of the test environment makes them.
-const PLAN: &str = r#"plan * do more=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; hand_in COMPLETED planned"#;
+const PLAN: &str = r#"plan * do extra_fields=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; write_report COMPLETED planned"#;
 
 /// The agent of the second item edits its file instead of reporting.
-const EDIT: &str = r#"b.make * do sed -i 's/"description": ".*"/"description": "by '"$CALLBOARD_ATTEMPT"'"/' .items/trial/b.json; sleep 0.02; note end "$CALLBOARD_ATTEMPT""#;
+const EDIT: &str = r#"b.make * do sed -i 's/"description": ".*"/"description": "by '"$CALLBOARD_ATTEMPT"'"/' .items/trial/b.json; sleep 0.02; log_event end "$CALLBOARD_ATTEMPT""#;
 
-const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+const PROTOCOLS: Protocols = Protocols(&[protocol_kind::<Items>()]);
 
 /// `program` is a `callboard` with the protocol `items` and its effect.
 pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) {
@@ -34,13 +33,11 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
     let mut resumes = run_to_success(&mut chaos, &test_env, &run, seed);
     reopen(&test_env, &run);
     resumes += run_to_success(&mut chaos, &test_env, &run, seed);
-    let journal = RunHistory::read(&test_env.journal("trial"));
-    for (step, history) in &journal.steps {
+    let run_history = RunHistory::read(&test_env.journal("trial"));
+    for (step, history) in &run_history.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = test_env.agent_log().started();
-    let distinct: BTreeSet<_> = started.iter().collect();
-    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    let started = test_env.agent_log().started_once(format_args!("seed {seed}"));
     let ledger = std::fs::read_to_string(test_env.repo().join("ledger")).expect("items were recorded");
     let mut lines: Vec<_> = ledger.lines().collect();
     lines.sort_unstable();
@@ -49,7 +46,7 @@ pub(super) fn torture(program: &Path, seed: u64, kills: u32, tally: &mut Tally) 
     expect_edits(&test_env, &started, seed);
     test_env.expect_no_orphans();
     tally.add(&chaos);
-    tally.add_history(&journal);
+    tally.add_history(&run_history);
     tally.items_runs += 1;
     tally.resumes += resumes;
 }
@@ -69,10 +66,10 @@ fn expect_edits(test_env: &TestEnv, started: &[String], seed: u64) {
 fn open(test_env: &TestEnv) -> RunId {
     let run = RunId::new("trial").expect("BUG: the name is safe");
     let definition = Definition::new("make things");
-    let mut spec = spec(&definition, &run, test_env.repo(), Some(wrapper(&test_env.agent_path())));
+    let mut spec = run_spec(&definition, &run, test_env.repo(), Some(wrapper(&test_env.agent_path())));
     spec.options.worktrees = Some(worktrees(test_env, &run));
     let store = test_env.open_store();
-    let kind = KindOf::<Items>::STATIC;
+    let kind = protocol_kind::<Items>();
     block_on(runner::open(&store, &Clock::system(), kind, test_author(), spec)).expect("the run is new");
     run
 }
@@ -82,6 +79,7 @@ fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, run: &RunId, seed: 
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| answer_all(test_env, run, &done));
+        let _end = SetOnDrop(&done);
         let mut resumes = 0;
         loop {
             let engine = test_env.callboard(&["resume", "trial", "--jobs", "2"]).start();
@@ -94,7 +92,6 @@ fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, run: &RunId, seed: 
             // A refusal means that the run has ended: the engine before was killed after its last commit.
             let ended = session.code == 3 && chaos.newest_status(seed).as_deref() == Some("succeeded");
             if session.code == 0 || ended {
-                done.store(true, Ordering::Relaxed);
                 return resumes;
             }
             assert!(server_was_down(&session), "seed {seed}: failed:\n{}", session.transcript());
@@ -110,7 +107,7 @@ fn answer_all(test_env: &TestEnv, run: &RunId, done: &AtomicBool) {
         std::thread::sleep(std::time::Duration::from_millis(15));
         let answered: Result<(), AnswerError> = block_on(async {
             let store = open_store(test_env.repo(), test_env.backend().address().as_deref()).await;
-            let Ok(Some(mut journal)) = Journal::load(&store, &clock, KINDS, run).await else {
+            let Ok(Some(mut journal)) = Journal::load(&store, &clock, PROTOCOLS, run).await else {
                 return Ok(());
             };
             let questions: Vec<_> =
@@ -137,7 +134,8 @@ fn reopen(test_env: &TestEnv, run: &RunId) {
     let store = test_env.open_store();
     let request = Request::Protocol(serde_json::json!({ "reopen": StepId::new("a").expect("BUG: a name") }));
     block_on(async {
-        let journal = Journal::load(&store, &Clock::system(), KINDS, run).await.expect("it can be loaded");
+        let journal =
+            Journal::load(&store, &Clock::system(), PROTOCOLS, run).await.expect("it can be loaded");
         let mut journal = journal.expect("it was opened");
         let reopened = runner::request(&mut journal, test_author(), request, None).await;
         reopened.expect("a finished run can be reopened");

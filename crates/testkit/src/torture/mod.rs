@@ -1,20 +1,20 @@
 //! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
 //! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; workflows with phases
-//! add people, conditions, checks and data loops; runs of `issue` add effects on git and on a tracker; development cycles
+//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; workflows with data
+//! loops add people, conditions and checks; runs of `issue` add effects on git and on a tracker; development cycles
 //! add iterations, extensions and parallel tasks; teams add groups that are planned, merged and sent back.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
-//! may be left. A concurrent reader must never have seen a view that breaks the format's rules. For cycles, every
-//! document of every revision must keep the rules, and no phase may be completed twice.
+//! may be left. A concurrent reader must never have seen a view that breaks the format's rules. For peer
+//! cycles, every document of every revision must keep the rules, and no phase may be completed twice.
 
 mod chaos;
-mod cycles;
 mod development;
 mod issues;
 mod items;
-mod journal;
+mod peer_cycles;
+mod run_history;
 mod tally;
 mod teams;
 mod workflows;
@@ -25,18 +25,18 @@ use std::time::Instant;
 pub use tally::Tally;
 
 /// Limits the kills of one trial.
-const KILLS_PER_TRIAL: u32 = 12;
+pub const KILLS_PER_TRIAL: u32 = 12;
 
 // One trial in this many is of the named kind.
 
-/// Cycles of the protocol `peer`.
-const CYCLES: u64 = 3;
+/// Peer cycles: runs of the protocol `peer`.
+const PEER_CYCLES: u64 = 3;
 /// Runs of the protocol `items`.
 const ITEMS: u64 = 5;
 /// Workflows with steps in worktrees, which are merged.
-const FEATURES: u64 = 4;
+const WORKTREES: u64 = 4;
 /// Workflows with data loops, checks, conditions and approvals.
-const PHASES: u64 = 8;
+const DATA_LOOPS: u64 = 8;
 /// Runs of the protocol `issue`.
 const ISSUES: u64 = 7;
 /// Development cycles: runs of the protocol `cycle`.
@@ -68,18 +68,18 @@ impl Torture {
             // The person of `items` needs a store that answers, so these trials are on the embedded one.
             if seed.is_multiple_of(ITEMS) && !crate::on_nats() {
                 items::torture(&self.items, seed, kills, &mut tally);
-            } else if seed % PHASES == 1 {
-                workflows::phases::torture(self, seed, kills, &mut tally);
+            } else if seed % DATA_LOOPS == 1 {
+                workflows::data_loops::torture(self, seed, kills, &mut tally);
             } else if seed % TEAMS == 2 {
                 teams::torture(self, seed, kills, &mut tally);
-            } else if seed.is_multiple_of(FEATURES) {
-                workflows::features::torture(self, seed, kills, &mut tally);
+            } else if seed.is_multiple_of(WORKTREES) {
+                workflows::worktrees::torture(self, seed, kills, &mut tally);
             } else if seed.is_multiple_of(ISSUES) {
                 issues::torture(self, seed, kills, &mut tally);
             } else if seed.wrapping_add(1).is_multiple_of(DEVELOPMENT) {
                 development::torture(self, seed, kills, &mut tally);
-            } else if seed.is_multiple_of(CYCLES) {
-                cycles::torture(self, seed, kills, &mut tally);
+            } else if seed.is_multiple_of(PEER_CYCLES) {
+                peer_cycles::torture(self, seed, kills, &mut tally);
             } else {
                 workflows::torture(self, seed, kills, &mut tally);
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::chaos::Chaos;
-use super::journal::RunHistory;
+use super::run_history::RunHistory;
 use crate::view_reader::ReadStats;
 
 /// What a torture did.
@@ -19,19 +19,19 @@ pub struct Tally {
     /// Workflows whose steps work in worktrees and are merged.
     pub worktree_runs: u32,
     /// Workflows with data loops, checks, conditions and approvals.
-    pub phase_runs: u32,
+    pub data_loop_runs: u32,
     /// Peer cycles. A trial runs as many as it needs to complete one.
-    pub cycles: usize,
+    pub peer_cycles: usize,
     /// Phases that were completed by agents, and phases that were reused.
     pub phases: usize,
     pub reused: usize,
-    /// Documents of cycles, one for each revision.
+    /// Documents of peer cycles, one for each revision.
     pub documents: usize,
     /// Runs of `items`, a protocol of the tests. Not on NATS.
     pub items_runs: u32,
     /// Runs of `issue`.
     pub issue_runs: u32,
-    /// Development cycles.
+    /// Development cycles: runs of `cycle`.
     pub cycle_runs: u32,
     /// Runs of `team`.
     pub team_runs: u32,
@@ -40,6 +40,7 @@ pub struct Tally {
     pub interrupted: usize,
     pub planned_failures: usize,
     pub resumes: u32,
+    /// Calls of `callboard retry`. Failed attempts are in `planned_failures`.
     pub retries: u32,
     pub pauses: u32,
     pub stops: usize,
@@ -54,7 +55,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with phases, {} peer cycles, {} development cycles, {} runs of items, {} of issue and {} of team, seed {}: {} steps and {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with data loops, {} peer cycles, {} development cycles, {} runs of items, {} of issue and {} of team, seed {}: {} steps and {} \
              phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
@@ -64,8 +65,8 @@ impl fmt::Display for Tally {
             self.server_kills,
             self.workflows,
             self.worktree_runs,
-            self.phase_runs,
-            self.cycles,
+            self.data_loop_runs,
+            self.peer_cycles,
             self.cycle_runs,
             self.items_runs,
             self.issue_runs,
@@ -105,10 +106,10 @@ impl Tally {
         self.stops += chaos.stopped.len();
     }
 
-    pub(super) fn add_history(&mut self, journal: &RunHistory) {
-        self.adopted += journal.adopted;
-        self.loop_backs += journal.loop_backs;
-        for history in journal.steps.values() {
+    pub(super) fn add_history(&mut self, run_history: &RunHistory) {
+        self.adopted += run_history.adopted;
+        self.loop_backs += run_history.loop_backs;
+        for history in run_history.steps.values() {
             self.attempts += history.started.len();
             self.interrupted += history.interrupted as usize;
             self.planned_failures += (history.retries + history.exhausted) as usize;

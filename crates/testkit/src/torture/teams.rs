@@ -1,23 +1,22 @@
 //! A run of `team`, tortured until its three groups are merged: one changes a file of another, one fails QA
 //! once, one is blocked once.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use fastrand::Rng;
+use protocol::protocol_kind;
 use protocol::team::Team;
-use protocol::{Kind as _, KindOf};
 use serde_json::Value;
 
 use super::chaos::Chaos;
 use super::development::run_to_success;
-use super::journal::RunHistory;
+use super::run_history::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::TestEnv;
 
 /// The agents, by attempt. With the verdict `BAZINGA` the project manager ends the run.
 const AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\", \"blocker\": \"b\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"f\", \"blocker\": \"b\"$2"; write_report COMPLETED "$1"; }
 sleep 0.02
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "mode_reasoning": "r",
@@ -42,25 +41,23 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     test_env.write("file", "content\n");
     test_env.git(&["add", "file"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
-    fs::write(test_env.shared_dir().join("team.sh"), AGENTS).expect("the shared is writable");
+    fs::write(test_env.agent_dir().join("team.sh"), AGENTS).expect("the shared directory is writable");
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let mut chaos = Chaos::new(&test_env, Rng::with_seed(seed), kills);
     let start = ["team", "Build it", "--run-id", "trial", "--jobs", "2"];
     let resumes = run_to_success(&mut chaos, &test_env, &start, seed);
 
-    let journal = RunHistory::read(&test_env.journal("trial"));
-    for (step, history) in &journal.steps {
+    let run_history = RunHistory::read(&test_env.journal("trial"));
+    for (step, history) in &run_history.steps {
         history.check_attempts(&format!("seed {seed}, step {step}, {history:?}"));
     }
-    let started = test_env.agent_log().started();
-    let distinct: BTreeSet<_> = started.iter().collect();
-    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    test_env.agent_log().started_once(format_args!("seed {seed}"));
     check_files(&test_env, seed);
     let merges = test_env.git(&["log", "--merges", "--format=%s", "main"]);
     assert_eq!(merges.lines().count(), 3, "seed {seed}: a merge is missing or repeated: {merges}");
     test_env.expect_no_orphans();
     tally.add(&chaos);
-    tally.add_history(&journal);
+    tally.add_history(&run_history);
     tally.team_runs += 1;
     tally.resumes += resumes;
 }
@@ -78,7 +75,7 @@ fn check_files(test_env: &TestEnv, seed: u64) {
     for name in files.iter().chain(&mailboxes) {
         let value = read(name);
         let format =
-            KindOf::<Team>::STATIC.info().formats.iter().find(|format| (format.matches)(name, &value));
+            protocol_kind::<Team>().info().formats.iter().find(|format| (format.matches)(name, &value));
         let violations = (format.expect("the format is known").check)(&value).violations;
         assert!(violations.is_empty(), "seed {seed}, {name}: {violations:?}");
     }

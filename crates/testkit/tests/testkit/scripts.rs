@@ -43,7 +43,7 @@ impl Project {
     }
 
     fn run(&self, script: &str, arguments: &[&str]) -> Output {
-        let mut command = Command::new("bash");
+        let mut command = isolated("bash");
         command.arg(self.0.path().join("scripts").join(script)).args(arguments);
         command.env("PATH", format!("{}:/usr/bin:/bin", self.0.path().join("bin").display()));
         command.env("CARGO_TARGET_DIR", self.0.path().join("target"));
@@ -55,11 +55,19 @@ impl Project {
         for arguments in
             [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "--message", subject]]
         {
-            let mut git = Command::new("git");
+            let mut git = isolated("git");
             git.args(["-c", "user.name=ada", "-c", "user.email=ada@example.org"]).args(arguments);
             assert!(git.current_dir(self.0.path()).status().unwrap().success(), "{subject}");
         }
     }
+}
+
+/// Returns a command whose git ignores the developer's settings, and the repository of a git hook that runs the tests.
+fn isolated(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    command.env_remove("GIT_DIR").env_remove("GIT_INDEX_FILE").env_remove("GIT_WORK_TREE");
+    command
 }
 
 /// Returns stdout and stderr.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::format::{Format, Guess, guess};
 use crate::failure::Failure;
-use crate::output::{Diagnostic, Severity};
+use crate::output::{Diagnostic, Severity, shell_word};
 use crate::workspace::definition::workflow::{self, KnownChecks};
 
 /// Larger files are refused; the state of 10,000 steps takes a tenth of this.
@@ -27,9 +27,9 @@ pub(super) struct Checked {
     format: Option<Format>,
     /// The number of steps, if there are no errors.
     pub(super) steps: Option<usize>,
-    /// The cycle and its position, if there are no errors.
+    /// The peer cycle and its position, if there are no errors.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) cycle: Option<Cycle>,
+    pub(super) peer_cycle: Option<PeerCycle>,
     /// What the file has, if there are no errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) summary: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct Checked {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Cycle {
+pub(super) struct PeerCycle {
     pub(super) id: String,
     pub(super) position: String,
 }
@@ -103,18 +103,25 @@ pub(super) fn check(file: &Path, format: Option<Format>, repo: Option<&Path>) ->
             (Some(Format::Workflow), check_workflow(&repo, file, &source))
         }
         Guess::Format(format @ Format::Steps) => (Some(format), check_json(&source, check_steps)),
-        Guess::Format(format @ Format::Peer) => (Some(format), check_json(&source, check_cycle)),
+        Guess::Format(format @ Format::Peer) => (Some(format), check_json(&source, check_peer_cycle)),
         Guess::Format(format @ Format::Other(other)) => {
             (Some(format), check_json(&source, |value| check_other(other, &value)))
         }
         Guess::BrokenJson => (None, check_json(&source, check_steps)),
         Guess::Unknown => (None, (None, vec![unknown_format()])),
     };
-    let mut checked =
-        Checked { file: file.to_owned(), format, steps: None, cycle: None, summary: None, findings, source };
+    let mut checked = Checked {
+        file: file.to_owned(),
+        format,
+        steps: None,
+        peer_cycle: None,
+        summary: None,
+        findings,
+        source,
+    };
     match content {
         Some(ValidContent::Steps(steps)) => checked.steps = Some(steps),
-        Some(ValidContent::Cycle(cycle)) => checked.cycle = Some(cycle),
+        Some(ValidContent::PeerCycle(cycle)) => checked.peer_cycle = Some(cycle),
         Some(ValidContent::Other(summary)) => checked.summary = Some(summary),
         None => {}
     }
@@ -133,7 +140,7 @@ fn read(file: &Path) -> Result<String, Failure> {
         Ok(_) => Ok(text),
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Err(Failure::usage(cannot())
             .because(Some(&error))
-            .hint(format!("name its files: `callboard check {}/*.json`", file.display()))),
+            .hint(format!("name its files: `callboard check {}/*.json`", shell_word(file)))),
         Err(error) => Err(Failure::usage(cannot()).because(Some(&error))),
     }
 }
@@ -146,10 +153,10 @@ pub(in crate::cli) fn repository(file: &Path) -> Result<PathBuf, Failure> {
     Ok(around.and_then(|found| found.work_tree).unwrap_or_else(|| PathBuf::from(".")))
 }
 
-/// What a file without errors contains: a number of steps, a cycle, or a summary in words.
+/// What a file without errors contains: a number of steps, a peer cycle, or a summary in words.
 enum ValidContent {
     Steps(usize),
-    Cycle(Cycle),
+    PeerCycle(PeerCycle),
     Other(String),
 }
 
@@ -157,13 +164,13 @@ enum ValidContent {
 type ContentAndFindings = (Option<ValidContent>, Vec<Finding>);
 
 fn check_workflow(repo: &Path, file: &Path, source: &str) -> ContentAndFindings {
-    let workflow::Read { workflow, problems, warnings } =
+    let workflow::ReadResult { workflow, problems, warnings } =
         workflow::read(repo, file, source, &KnownChecks::of(repo));
     let errors = problems.into_iter().map(|problem| Finding::from_problem(Severity::Error, problem));
     let warnings = warnings.into_iter().map(|warning| Finding::from_problem(Severity::Warning, warning));
     let mut findings: Vec<_> = errors.chain(warnings).collect();
     findings.sort_by_key(|finding| (finding.line, finding.column));
-    (workflow.map(|(workflow, _)| ValidContent::Steps(workflow.written_steps().count())), findings)
+    (workflow.map(|(workflow, _)| ValidContent::Steps(workflow.steps_in_file().count())), findings)
 }
 
 /// The result of checking a document against the rules of its format.
@@ -197,14 +204,14 @@ fn check_steps(value: Value) -> RuleCheck {
     RuleCheck { violations, warnings: Vec::new(), content: steps.map(ValidContent::Steps) }
 }
 
-fn check_cycle(value: Value) -> RuleCheck {
-    let peer::Checked { violations, warnings } = peer::check(&value);
+fn check_peer_cycle(value: Value) -> RuleCheck {
+    let peer::RuleViolations { violations, warnings } = peer::check(&value);
     let content = violations.is_empty().then(|| {
         let document: peer::Document =
             serde_json::from_value(value).expect("BUG: a valid document cannot be read");
-        ValidContent::Cycle(Cycle {
+        ValidContent::PeerCycle(PeerCycle {
             id: document.cycle_id.to_string(),
-            position: document.position().to_string(),
+            position: document.status_with_phase().to_string(),
         })
     });
     RuleCheck { violations, warnings, content }
@@ -251,7 +258,7 @@ fn unknown_format() -> Finding {
         message: "the format of this file is unknown".to_owned(),
         hint: format!(
             "choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`), \
-             `peer` (a cycle, with `cycle_id` and `phases`), {}",
+             `peer` (with `cycle_id` and `phases`), {}",
             Format::names_of_others()
         ),
     }

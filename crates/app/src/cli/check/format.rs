@@ -96,7 +96,7 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
             let steps = fields.get("steps");
             if fields.contains_key("run_id") || steps.is_some_and(Value::is_object) && !is_yaml {
                 Guess::Format(Format::Steps)
-            } else if is_cycle(&fields) {
+            } else if is_peer_cycle(&fields) {
                 Guess::Format(Format::Peer)
             } else if steps.is_some() || is_yaml {
                 Guess::Format(Format::Workflow)
@@ -112,8 +112,8 @@ pub(super) fn guess(file: &Path, source: &str) -> Guess {
     }
 }
 
-/// Recognises a cycle of any version: old ones have no `cycle_id`, but all have phases.
-fn is_cycle(fields: &Map<String, Value>) -> bool {
+/// Recognises a peer cycle of any version: old ones have no `cycle_id`, but all have phases.
+fn is_peer_cycle(fields: &Map<String, Value>) -> bool {
     fields.contains_key("cycle_id") || fields.get("phases").is_some_and(|phases| phases.get("plan").is_some())
 }
 

@@ -12,13 +12,13 @@ use super::journal::AttemptEvent;
 
 /// What the demo observed: the journal, the agents' log, and the processes.
 #[derive(Debug, Clone)]
-pub(super) struct Evidence {
+pub(super) struct Observed {
     /// The process ids of the engine that was killed, and of the engine that resumed the run.
     pub(super) engine_pids: [u32; 2],
     pub(super) first_exit: ExitStatus,
     pub(super) second_exit: ExitStatus,
     /// The start of the attempt that was running when the first engine was killed.
-    pub(super) interrupted: LogLine,
+    pub(super) running_at_kill: LogLine,
     /// Whether that agent was alive after the engine was dead.
     pub(super) agent_survived: bool,
     pub(super) journal_at_kill: Vec<AttemptEvent>,
@@ -32,14 +32,14 @@ pub(super) struct Evidence {
 
 /// A statement about the demo, and whether it was true.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Check {
+pub(super) struct DemoCheck {
     pub(super) passed: bool,
     pub(super) statement: String,
 }
 
-impl Evidence {
+impl Observed {
     /// All checks, in the order of the demo.
-    pub(super) fn checks(&self) -> Vec<Check> {
+    pub(super) fn checks(&self) -> Vec<DemoCheck> {
         vec![
             self.engine_was_killed(),
             self.agent_was_adopted(),
@@ -51,18 +51,18 @@ impl Evidence {
         ]
     }
 
-    fn engine_was_killed(&self) -> Check {
+    fn engine_was_killed(&self) -> DemoCheck {
         let passed = self.first_exit.signal() == Some(Signal::KILL.as_raw());
         let statement = format!(
             "engine {} was killed by signal 9 while {} was running",
-            self.engine_pids[0], self.interrupted.attempt
+            self.engine_pids[0], self.running_at_kill.attempt
         );
-        Check { passed, statement }
+        DemoCheck { passed, statement }
     }
 
     /// The attempt started under the first engine and reported to the second, as the same process.
-    fn agent_was_adopted(&self) -> Check {
-        let LogLine { attempt, pid, .. } = &self.interrupted;
+    fn agent_was_adopted(&self) -> DemoCheck {
+        let LogLine { attempt, pid, .. } = &self.running_at_kill;
         let started_by: Vec<_> = starts(&self.journal)
             .filter(|(id, _)| *id == attempt)
             .map(|(_, engine_pid)| engine_pid)
@@ -76,7 +76,7 @@ impl Evidence {
             && started_by == [Some(self.engine_pids[0])]
             && reported_to == [Some(self.engine_pids[1])]
             && ended.iter().map(|line| line.pid).collect::<Vec<_>>() == [*pid];
-        Check {
+        DemoCheck {
             passed,
             statement: format!(
                 "{attempt} survived the kill as process {pid} and reported to the next engine"
@@ -85,46 +85,46 @@ impl Evidence {
     }
 
     /// The journal and the agents' log have the same attempts, each once.
-    fn each_attempt_ran_once(&self) -> Check {
+    fn each_attempt_ran_once(&self) -> DemoCheck {
         let in_journal = counts(starts(&self.journal).map(|(id, _)| id));
         let in_agent_log = counts(self.log_lines(AgentEvent::Start).map(|line| &line.attempt));
         let passed = !in_journal.is_empty()
             && in_journal == in_agent_log
             && in_journal.values().all(|times| *times == 1);
         let statement = format!("each of the {} attempts ran exactly once", in_journal.len());
-        Check { passed, statement }
+        DemoCheck { passed, statement }
     }
 
-    fn finished_work_is_not_repeated(&self) -> Check {
+    fn finished_work_is_not_repeated(&self) -> DemoCheck {
         let finished: Vec<_> = ends(&self.journal_at_kill).map(|(id, ..)| id).collect();
         let again = starts(&self.journal)
             .skip(starts(&self.journal_at_kill).count())
             .any(|(id, _)| finished.contains(&id));
         let names: Vec<_> = finished.iter().map(ToString::to_string).collect();
         let statement = format!("{} finished before the kill and did not run again", names.join(" and "));
-        Check { passed: !finished.is_empty() && !again, statement }
+        DemoCheck { passed: !finished.is_empty() && !again, statement }
     }
 
-    fn gate_looped_back(&self) -> Check {
+    fn gate_looped_back(&self) -> DemoCheck {
         let passed = self.journal_at_kill.contains(&AttemptEvent::LoopedBack)
             && !self.test_passed_before
             && self.test_passes_now;
-        Check {
+        DemoCheck {
             passed,
             statement: "the test failed, the gate looped back to `fix`, and the test passes now".to_owned(),
         }
     }
 
-    fn run_succeeded(&self) -> Check {
+    fn run_succeeded(&self) -> DemoCheck {
         let passed = self.second_exit.success();
-        Check {
+        DemoCheck {
             passed,
             statement: format!("engine {} resumed the run and the run succeeded", self.engine_pids[1]),
         }
     }
 
-    fn no_process_is_left(&self) -> Check {
-        Check { passed: self.processes_left == 0, statement: "no process of the run is left".to_owned() }
+    fn no_process_is_left(&self) -> DemoCheck {
+        DemoCheck { passed: self.processes_left == 0, statement: "no process of the run is left".to_owned() }
     }
 
     fn log_lines(&self, event: AgentEvent) -> impl Iterator<Item = &LogLine> {
@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    /// The evidence of a successful demo.
-    fn evidence() -> Evidence {
+    /// What a successful demo observes.
+    fn observed() -> Observed {
         let journal = vec![
             started("fix#1.1", 10),
             reported("fix#1.1", 10),
@@ -199,11 +199,11 @@ mod tests {
         let attempts = [("fix#1.1", 1), ("test#1.1", 2), ("fix#2.1", 3), ("test#2.1", 4)];
         let log_lines =
             |(attempt, pid)| [line(AgentEvent::Start, attempt, pid), line(AgentEvent::End, attempt, pid)];
-        Evidence {
+        Observed {
             engine_pids: ENGINE_PIDS,
             first_exit: ExitStatus::from_raw(9),
             second_exit: ExitStatus::from_raw(0),
-            interrupted: line(AgentEvent::Start, "fix#2.1", 3),
+            running_at_kill: line(AgentEvent::Start, "fix#2.1", 3),
             agent_survived: true,
             journal_at_kill: journal[..6].to_vec(),
             journal,
@@ -215,66 +215,66 @@ mod tests {
     }
 
     #[track_caller]
-    fn expect_failed(statement: &str, change: impl FnOnce(&mut Evidence)) {
-        let mut evidence = evidence();
-        change(&mut evidence);
-        let failed: Vec<_> = evidence.checks().into_iter().filter(|check| !check.passed).collect();
+    fn expect_failed(statement: &str, change: impl FnOnce(&mut Observed)) {
+        let mut observed = observed();
+        change(&mut observed);
+        let failed: Vec<_> = observed.checks().into_iter().filter(|check| !check.passed).collect();
         assert!(failed.iter().any(|check| check.statement.contains(statement)), "{failed:?}");
     }
 
     #[test]
     fn a_successful_demo_passes_all_checks() {
-        let failed: Vec<_> = evidence().checks().into_iter().filter(|check| !check.passed).collect();
+        let failed: Vec<_> = observed().checks().into_iter().filter(|check| !check.passed).collect();
         assert_eq!(failed, []);
     }
 
     #[test]
     fn an_engine_that_ended_otherwise_fails_the_check() {
-        expect_failed("killed by signal 9", |evidence| evidence.first_exit = ExitStatus::from_raw(15));
+        expect_failed("killed by signal 9", |observed| observed.first_exit = ExitStatus::from_raw(15));
     }
 
     #[test]
     fn an_agent_that_was_started_again_was_not_adopted() {
-        expect_failed("survived", |evidence| evidence.journal.push(started("fix#2.1", 20)));
-        expect_failed("survived", |evidence| evidence.agent_survived = false);
-        expect_failed("survived", |evidence| evidence.journal[6] = reported("fix#2.1", 10));
-        expect_failed("survived", |evidence| evidence.journal[6] = reported("fix#2.2", 20));
-        expect_failed("survived", |evidence| evidence.agent_log[5].pid = 99);
+        expect_failed("survived", |observed| observed.journal.push(started("fix#2.1", 20)));
+        expect_failed("survived", |observed| observed.agent_survived = false);
+        expect_failed("survived", |observed| observed.journal[6] = reported("fix#2.1", 10));
+        expect_failed("survived", |observed| observed.journal[6] = reported("fix#2.2", 20));
+        expect_failed("survived", |observed| observed.agent_log[5].pid = 99);
     }
 
     #[test]
     fn an_attempt_that_ran_twice_or_is_in_one_log_only_fails_the_check() {
-        expect_failed("exactly once", |evidence| {
-            evidence.agent_log.push(line(AgentEvent::Start, "fix#1.1", 5));
+        expect_failed("exactly once", |observed| {
+            observed.agent_log.push(line(AgentEvent::Start, "fix#1.1", 5));
         });
-        expect_failed("exactly once", |evidence| {
-            evidence.agent_log.push(line(AgentEvent::Start, "fix#9.9", 5));
+        expect_failed("exactly once", |observed| {
+            observed.agent_log.push(line(AgentEvent::Start, "fix#9.9", 5));
         });
-        expect_failed("exactly once", |evidence| evidence.journal.push(started("docs#1.1", 20)));
-        expect_failed("exactly once", |evidence| {
-            evidence.journal.clear();
-            evidence.agent_log.clear();
+        expect_failed("exactly once", |observed| observed.journal.push(started("docs#1.1", 20)));
+        expect_failed("exactly once", |observed| {
+            observed.journal.clear();
+            observed.agent_log.clear();
         });
     }
 
     #[test]
     fn repeated_work_fails_the_check_and_so_does_a_kill_before_any_work_was_finished() {
-        expect_failed("did not run again", |evidence| evidence.journal.push(started("test#1.1", 20)));
-        expect_failed("did not run again", |evidence| evidence.journal_at_kill.clear());
+        expect_failed("did not run again", |observed| observed.journal.push(started("test#1.1", 20)));
+        expect_failed("did not run again", |observed| observed.journal_at_kill.clear());
     }
 
     #[test]
     fn a_test_that_never_failed_or_does_not_pass_fails_the_check() {
-        expect_failed("the test passes now", |evidence| evidence.test_passed_before = true);
-        expect_failed("the test passes now", |evidence| evidence.test_passes_now = false);
-        expect_failed("the test passes now", |evidence| {
-            evidence.journal_at_kill.retain(|it| *it != AttemptEvent::LoopedBack);
+        expect_failed("the test passes now", |observed| observed.test_passed_before = true);
+        expect_failed("the test passes now", |observed| observed.test_passes_now = false);
+        expect_failed("the test passes now", |observed| {
+            observed.journal_at_kill.retain(|it| *it != AttemptEvent::LoopedBack);
         });
     }
 
     #[test]
     fn a_failed_run_and_a_remaining_process_fail_the_check() {
-        expect_failed("succeeded", |evidence| evidence.second_exit = ExitStatus::from_raw(1 << 8));
-        expect_failed("is left", |evidence| evidence.processes_left = 1);
+        expect_failed("succeeded", |observed| observed.second_exit = ExitStatus::from_raw(1 << 8));
+        expect_failed("is left", |observed| observed.processes_left = 1);
     }
 }

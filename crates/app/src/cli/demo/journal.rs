@@ -48,7 +48,7 @@ pub(super) fn location(sandbox: &Sandbox) -> Result<Location, Failure> {
 fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
     let engine_pid = match &entry.by {
         Author::Engine { pid, .. } => Some(*pid),
-        Author::Person { .. } | Author::Client { .. } => None,
+        Author::Person { .. } | Author::BucketClient { .. } => None,
     };
     let report = entry.input.evidence().and_then(|evidence| evidence.report.as_ref());
     let logs = report.map(|report| report.logs.clone()).unwrap_or_default();
@@ -56,10 +56,10 @@ fn events_of(entry: &Entry<Steps>) -> impl Iterator<Item = AttemptEvent> {
         Change::Started { attempt, .. } => {
             Some(AttemptEvent::Started { attempt: attempt.clone(), engine_pid })
         }
-        Change::Ended { attempt, exit, .. } => Some(AttemptEvent::Ended {
+        Change::Ended { attempt, consequence, .. } => Some(AttemptEvent::Ended {
             attempt: attempt.clone(),
             engine_pid,
-            reported: *exit == AttemptConsequence::Reported,
+            reported: *consequence == AttemptConsequence::Reported,
             logs: logs.clone(),
         }),
         Change::Protocol { transition: Transition::Reset { .. } } => Some(AttemptEvent::LoopedBack),

@@ -100,7 +100,7 @@ impl Sandbox {
         fs::create_dir(self.root.join("bin"))?;
         std::os::unix::fs::symlink(&self.program, self.root.join("bin/callboard"))?;
         fs::write(self.agent_log(), "")?;
-        for pipe in [self.wakeup_pipe(), self.release_pipe()] {
+        for pipe in [self.wakeup_pipe(), self.continue_pipe()] {
             mkfifoat(CWD, pipe, Mode::RUSR | Mode::WUSR)?;
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Sandbox {
         self.root.join("wakeup")
     }
 
-    fn release_pipe(&self) -> PathBuf {
+    fn continue_pipe(&self) -> PathBuf {
         self.root.join("release")
     }
 
@@ -133,8 +133,8 @@ impl Sandbox {
     }
 
     /// Lets the coder continue, now or when it starts to wait. The returned file must stay open until then.
-    pub(super) fn release_coder(&self) -> Result<fs::File, Failure> {
-        let path = self.release_pipe();
+    pub(super) fn let_coder_continue(&self) -> Result<fs::File, Failure> {
+        let path = self.continue_pipe();
         // Opened for reading, too, so that it does not block. Two lines, for a second attempt of the coder.
         let pipe = fs::File::options().read(true).write(true).open(&path);
         let written = pipe.and_then(|mut pipe| std::io::Write::write_all(&mut pipe, b"\n\n").map(|()| pipe));
@@ -213,7 +213,7 @@ impl Sandbox {
     pub(super) fn keep(self) -> PathBuf {
         // Without the pipes, the agents run without waiting for the demo.
         let _ = fs::remove_file(self.wakeup_pipe());
-        let _ = fs::remove_file(self.release_pipe());
+        let _ = fs::remove_file(self.continue_pipe());
         self.folder.keep()
     }
 

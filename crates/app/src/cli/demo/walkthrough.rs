@@ -6,7 +6,7 @@ use protocol::RunId;
 use supervisor::Mark;
 
 use super::agent_log::{self, AgentEvent, LogLine, Wakeup};
-use super::checks::{Check, Evidence};
+use super::checks::{DemoCheck, Observed};
 use super::engine::Engine;
 use super::journal::{self, AttemptEvent};
 use super::process::ProcessHandle;
@@ -14,7 +14,7 @@ use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, styled};
 
-/// The limit for each part of the demo. A coder that is not released has the same limit.
+/// The limit for each part of the demo. A coder that is not told to continue has the same limit.
 const PART_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Prints, with pauses to read.
@@ -49,15 +49,16 @@ impl Printer {
 }
 
 /// Runs the demo and returns the results of its checks.
-pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Check>, Failure> {
+pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<DemoCheck>, Failure> {
     let started = std::time::Instant::now();
     let test_passed_before = introduce(sandbox, printer).await?;
     let mut wakeup = sandbox.listen()?;
 
     let mut first = start_engine(sandbox, printer, &["run", "workflow.yaml", "--run-id", RUN])?;
-    let interrupted = with_timeout(until_coder_is_back(sandbox, printer, &mut first, &mut wakeup)).await?;
-    let agent = ProcessHandle::of(interrupted.pid).map_err(cannot_observe)?;
-    print_gate_result(printer, &journal::read(sandbox).await?, &interrupted);
+    let running_at_kill =
+        with_timeout(until_coder_is_back(sandbox, printer, &mut first, &mut wakeup)).await?;
+    let agent = ProcessHandle::of(running_at_kill.pid).map_err(cannot_observe)?;
+    print_gate_result(printer, &journal::read(sandbox).await?, &running_at_kill);
     printer.pause(2.0).await;
 
     printer.command(&format!("kill -9 {}", first.pid));
@@ -68,17 +69,17 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Chec
     printer.line(format_args!(
         "Engine {} is dead. Agent {} {}.",
         first.pid,
-        interrupted.pid,
+        running_at_kill.pid,
         if agent_survived { "is still running" } else { "is dead, too" }
     ));
     printer.pause(2.0).await;
 
     let mut second = start_engine(sandbox, printer, &["resume", RUN])?;
     let second_exit =
-        with_timeout(until_engine_ends(sandbox, printer, &mut second, &mut wakeup, &interrupted)).await?;
+        with_timeout(until_engine_ends(sandbox, printer, &mut second, &mut wakeup, &running_at_kill)).await?;
     printer.pause(0.5).await;
 
-    let evidence = Evidence {
+    let observed = Observed {
         engine_pids: [first.pid, second.pid],
         first_exit,
         second_exit,
@@ -89,9 +90,9 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Chec
         test_passed_before,
         test_passes_now: sandbox.test().await?.passes,
         processes_left: kill_remaining(sandbox)?,
-        interrupted,
+        running_at_kill,
     };
-    let checks = evidence.checks();
+    let checks = observed.checks();
     print_checks(printer, &checks).await;
     printer.line(format_args!(
         "\n{}",
@@ -157,7 +158,7 @@ async fn until_coder_is_back(
     }
 }
 
-fn print_gate_result(printer: &Printer, journal: &[AttemptEvent], interrupted: &LogLine) {
+fn print_gate_result(printer: &Printer, journal: &[AttemptEvent], running_at_kill: &LogLine) {
     let first_log = journal.iter().rev().find_map(|event| match event {
         AttemptEvent::Ended { logs, .. } => logs.first(),
         AttemptEvent::Started { .. } | AttemptEvent::LoopedBack => None,
@@ -165,23 +166,23 @@ fn print_gate_result(printer: &Printer, journal: &[AttemptEvent], interrupted: &
     printer.line(format_args!(
         "\nThe test failed: {}.\nThe coder is running again, as process {}.",
         styled(RED, first_log.map_or("no output", String::as_str)),
-        interrupted.pid
+        running_at_kill.pid
     ));
 }
 
-/// Follows the second engine to its end. The coder waits until the demo releases it: when the engine has adopted it, or
+/// Follows the second engine to its end. The coder waits until the demo lets it continue: when the engine has adopted it, or
 /// when another attempt has started. In the second case a check fails, but the demo ends.
 async fn until_engine_ends(
     sandbox: &Sandbox,
     printer: &Printer,
     engine: &mut Engine,
     wakeup: &mut Wakeup,
-    interrupted: &LogLine,
+    running_at_kill: &LogLine,
 ) -> Result<std::process::ExitStatus, Failure> {
     // The pipe must stay open until the coder has read from it.
-    let mut release_pipe = None;
+    let mut continue_pipe = None;
     loop {
-        let may_release = tokio::select! {
+        let may_continue = tokio::select! {
             line = engine.line() => {
                 let Some(line) = line? else { break };
                 printer.engine_line(sandbox, &line);
@@ -189,18 +190,18 @@ async fn until_engine_ends(
             }
             lines = wakeup.next() => {
                 let lines = lines.map_err(cannot_observe)?;
-                lines.last().is_some_and(|line| line.attempt != interrupted.attempt)
+                lines.last().is_some_and(|line| line.attempt != running_at_kill.attempt)
             }
         };
-        if may_release && release_pipe.is_none() {
+        if may_continue && continue_pipe.is_none() {
             printer.pause(1.5).await;
-            release_pipe = Some(sandbox.release_coder()?);
+            continue_pipe = Some(sandbox.let_coder_continue()?);
         }
     }
     engine.wait().await
 }
 
-async fn print_checks(printer: &Printer, checks: &[Check]) {
+async fn print_checks(printer: &Printer, checks: &[DemoCheck]) {
     let passed = checks.iter().all(|check| check.passed);
     let title = if passed { "Nothing was lost and nothing ran twice." } else { "The demo failed." };
     printer.line(format_args!(
@@ -208,7 +209,7 @@ async fn print_checks(printer: &Printer, checks: &[Check]) {
         styled(BOLD, title),
         styled(DIM, "Checked in the journal, the agents' log and /proc:")
     ));
-    for Check { passed, statement } in checks {
+    for DemoCheck { passed, statement } in checks {
         let symbol = if *passed { styled(GREEN, "✓") } else { styled(RED, "✗ failed:") };
         printer.line(format_args!("  {symbol} {statement}"));
         printer.pause(0.25).await;

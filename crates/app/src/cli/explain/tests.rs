@@ -57,7 +57,7 @@ fn every_command_on_a_page_parses() {
 #[test]
 fn a_code_is_found_by_name_and_by_number() {
     for name in ["E004", "e004", "e4", "4", "0004"] {
-        assert_eq!(find(name).unwrap(), Code::Network, "{name}");
+        assert_eq!(find(name).unwrap(), Code::NetworkFileSystem, "{name}");
     }
     // The letter l instead of the digit 1.
     let failure = find("E0l1").unwrap_err();

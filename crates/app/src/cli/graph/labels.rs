@@ -23,7 +23,7 @@ pub(super) fn status(progress: &Progress) -> String {
     format!("{}{duration}{attempts}", step_status::label(*kind))
 }
 
-/// Returns how often a gate or a cycle has been executed, and its limit.
+/// Returns how often a gate or a `cycle` run has been repeated, and its limit.
 pub(super) fn iteration(Iteration { current, max }: Iteration) -> String {
     format!("iteration {current} of {max}")
 }

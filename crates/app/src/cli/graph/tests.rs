@@ -135,7 +135,7 @@ fn a_run_is_listed_with_the_status_of_each_step() {
 }
 
 #[test]
-fn json_has_the_common_status_and_the_status_in_the_document() {
+fn json_has_the_status_kind_and_the_status_in_the_document() {
     let json = serde_json::to_value(run()).unwrap();
     assert_eq!(json["status"], "failed");
     assert_eq!(json["steps"][0]["status"], "succeeded");
@@ -167,6 +167,10 @@ fn mermaid_escapes_odd_names() {
         s0 --> s1
         s1 -.->|back| s0
     "#);
+}
+
+#[test]
+fn mermaid_shows_the_status_of_each_step() {
     assert_snapshot!(mermaid::render(&run()), @r#"
     ---
     title: "trial"

@@ -1,11 +1,11 @@
-//! The NATS key-value bucket with the documents of `peer` cycles: reads its keys, and deletes those of older formats once
+//! The NATS key-value bucket with the documents of peer cycles: reads its keys, and deletes those of older formats once
 //! their cycles are imported.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use store::{KvBucket, KvEntry};
+use store::{KvEntry, StandaloneBucket};
 
 use super::dump::Dump;
 use super::report::{CycleReport, ImportResult};
@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 pub(super) struct Bucket {
     server: String,
     name: String,
-    bucket: KvBucket,
+    bucket: StandaloneBucket,
     entries: Vec<KvEntry>,
     /// The same entries, with each blob in place of the reference to it.
     resolved: Vec<KvEntry>,
@@ -46,11 +46,12 @@ impl Bucket {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket = KvBucket::find(&settings, output::print_nats_notice).await?.ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
-                "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
-            )
-        })?;
+        let bucket =
+            StandaloneBucket::find(&settings, output::print_nats_notice).await?.ok_or_else(|| {
+                Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
+                    "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
+                )
+            })?;
         let entries = bucket.entries().await?;
         let mut resolved = Vec::with_capacity(entries.len());
         for entry in &entries {

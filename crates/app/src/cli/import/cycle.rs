@@ -1,4 +1,4 @@
-//! Makes a run from the master file of a cycle that another program has written, or from what is left of one.
+//! Makes a run of `cycle` from the master file that another program has written, or from what is left of one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use protocol::cycle::{
     Cycle, DEFAULT_MAX_ITERATIONS, DIRECTORY, Definition, PROGRESS_FILES_KEY, Rebuilt, Role, rebuild, times,
 };
 use protocol::run::{Request, RunStatus};
-use protocol::{Kind as _, KindOf, Outcome, RunLocation, StepId, Turn};
-use runner::{RunOptions, RunSpec, ViewImport};
+use protocol::{Outcome, RunLocation, StepId, Turn, protocol_kind};
+use runner::{DocumentImport, RunOptions, RunSpec};
 use serde_json::Value;
 
 use super::{import_failure, note_moved_files};
-use crate::cli::cycle::given_id;
+use crate::cli::cycle::{given_id, templates};
 use crate::control::views;
 use crate::engine::profiles::AgentFlags;
 use crate::failure::{Exit, Failure};
@@ -21,7 +21,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::workspace::{self, Workspace, definition};
 
-/// Reads the master file of a cycle: the JSON file with its whole state. Returns `None` for any other file.
+/// Reads the master file of a `cycle` run: the JSON file with its whole state. Returns `None` for any other file.
 pub(crate) fn read_master_file(file: &Path) -> Option<Value> {
     let is_json = file.extension().is_some_and(|extension| extension == "json");
     let text = is_json.then(|| fs::read_to_string(file).ok()).flatten()?;
@@ -53,7 +53,7 @@ pub(crate) async fn import(
 ) -> Result<Exit, Failure> {
     let id = document["cycle_id"].as_str().unwrap_or_default();
     let run = given_id(id)
-        .map_err(|failure| failure.while_doing(format_args!("cannot import `{}`", file.display())))?;
+        .map_err(|failure| failure.context(format_args!("cannot import `{}`", file.display())))?;
     let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
     let task = document["task_history"][0].as_str().map_or_else(|| text("description"), str::to_owned);
     let definition = Definition {
@@ -61,23 +61,29 @@ pub(crate) async fn import(
         max_iterations: document["max_iterations"]
             .as_u64()
             .and_then(|limit| u32::try_from(limit).ok())
+            // 0 means that the limit is not given, as in the import of the state.
+            .filter(|limit| *limit > 0)
             .unwrap_or(DEFAULT_MAX_ITERATIONS),
         checks: workspace.checks(),
         max_attempts: workspace.config.max_attempts.value,
+        templates: templates(workspace)?,
         ..Definition::new(task)
     };
     let profile = agent_flags.map(AgentFlags::profile).transpose()?.flatten();
     let options = RunOptions {
         location: RunLocation::new(run.clone(), workspace.repo_dir()?),
-        workdir: workspace.repo.clone(),
+        workdir: match agent_flags {
+            Some(flags) => flags.workdir(&workspace.repo)?,
+            None => workspace.repo.clone(),
+        },
         profile,
-        env: Vec::new(),
+        env: agent_flags.map(|flags| flags.env.clone()).unwrap_or_default(),
         worktrees: None,
         // The checks of a cycle are in its definition.
         checks: Vec::new(),
         roles: agent_flags.map(AgentFlags::roles).unwrap_or_default(),
     };
-    let kind = KindOf::<Cycle>::STATIC;
+    let kind = protocol_kind::<Cycle>();
     definition::exclude_views(&workspace.repo, kind.info())?;
     let spec = RunSpec::new(definition.title(), &definition, options);
     document.as_object_mut().map(|fields| fields.shift_remove(PROGRESS_FILES_KEY));
@@ -87,7 +93,7 @@ pub(crate) async fn import(
     }
     let request = (document["status"] == "paused").then_some(Request::Pause);
     let turns = turns(&document);
-    let import = ViewImport { path: file.display().to_string(), turns, document, request };
+    let import = DocumentImport { path: file.display().to_string(), turns, document, request };
     let store = workspace.store().await?;
     let imported = runner::import_document(
         Some(&store),
@@ -99,10 +105,10 @@ pub(crate) async fn import(
     )
     .await;
     let status = imported.map_err(|error| import_failure(&error, &run, file))?;
-    let set_aside = views::write(workspace, &store, &run).await?;
+    let quarantined = views::write(workspace, &store, &run).await?;
     if json {
         output::json_pretty(&serde_json::json!({ "run": run, "status": run_status::name(status) }));
-        note_moved_files(set_aside);
+        note_moved_files(quarantined);
         return Ok(Exit::Success);
     }
     output::data(&run);
@@ -111,7 +117,7 @@ pub(crate) async fn import(
         file.display(),
         run_status::label(status).1
     ));
-    note_moved_files(set_aside);
+    note_moved_files(quarantined);
     let next = match status {
         RunStatus::Finished(Outcome::Failed) => format!("retry {run}"),
         RunStatus::Finished(Outcome::Succeeded | Outcome::Incomplete) => format!("extend {run} \"MORE\""),
@@ -139,7 +145,7 @@ fn turns(document: &Value) -> BTreeMap<StepId, Turn> {
     turns.into_iter().filter(|(_, turn)| turn.0 > 0).collect()
 }
 
-/// Restores a cycle. If the store has its run, writes the files of the cycle again. Otherwise makes the run from the
+/// Restores a run of `cycle`. If the store has it, writes its files again. Otherwise makes the run from the
 /// master file or, if that is damaged, from the files in `ID.progress/`: then something is lost, and the result is
 /// `Exit::Failed`.
 pub(crate) async fn recover(
@@ -150,11 +156,11 @@ pub(crate) async fn recover(
     let run = given_id(cycle)?;
     let store = workspace.store().await?;
     if store.runs().await?.iter().any(|row| row.run == run) {
-        let Some(set_aside) = views::write(workspace, &store, &run).await? else {
+        let Some(quarantined) = views::write(workspace, &store, &run).await? else {
             output::message(format_args!("the engine of `{run}` is alive and writes its files"));
             return Ok(Exit::Success);
         };
-        note_moved_files(Some(set_aside));
+        note_moved_files(Some(quarantined));
         output::message(format_args!("the files of `{run}` are those of its journal; nothing is lost"));
         return Ok(Exit::Success);
     }
@@ -162,6 +168,11 @@ pub(crate) async fn recover(
     let directory = workspace.repo.join(DIRECTORY);
     let file = directory.join(format!("{run}.json"));
     if let Some(document) = read_master_file(&file) {
+        if let Some(other) = document["cycle_id"].as_str().filter(|id| *id != run.as_str()) {
+            let what = format!("`{}` is the file of cycle `{other}`", file.display());
+            let import = format!("run `callboard import {}` to import `{other}`", output::shell_word(&file));
+            return Err(Failure::usage(what).context(format_args!("cannot recover `{run}`")).hint(import));
+        }
         output::note("the store has no journal of the cycle; its master file is whole");
         return import(workspace, &file, document, Some(agent_flags), false).await;
     }

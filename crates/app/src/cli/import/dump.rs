@@ -1,4 +1,4 @@
-//! Reads a dump of the key-value store in which `peer` cycles of older formats were kept: keys and values from a
+//! Reads a dump of the key-value store in which peer cycles of older formats were kept: keys and values from a
 //! directory, from JSON lines, or from the NATS bucket itself. An unreadable item is reported with its position, and the
 //! rest is read.
 
@@ -140,8 +140,8 @@ const NOT_UTF8: &str = "not UTF-8 from here on";
 
 /// The key that a file's path stands for.
 fn key_of(root: &Path, file: &Path) -> Option<String> {
-    let tokens = file.strip_prefix(root).ok()?.iter().map(|token| token.to_str());
-    let key = tokens.collect::<Option<Vec<_>>>()?.join(".");
+    let components = file.strip_prefix(root).ok()?.iter().map(|component| component.to_str());
+    let key = components.collect::<Option<Vec<_>>>()?.join(".");
     let without_extension = key.strip_suffix(".json").or_else(|| key.strip_suffix(".txt"));
     Some(without_extension.map(str::to_owned).unwrap_or(key))
 }

@@ -9,8 +9,8 @@ use protocol::issue::{
     DEFAULT_PIPELINE_ATTEMPTS, Definition, Document, FILE, Issue, IssueData, Label, TrackerSpec,
 };
 use protocol::run::RunStatus;
-use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation};
-use runner::{RunOptions, RunSpec, ViewImport};
+use protocol::{Outcome, RunId, RunLocation, protocol_kind};
+use runner::{DocumentImport, RunOptions, RunSpec};
 use serde_json::{Value, json};
 
 use super::import_failure;
@@ -70,13 +70,14 @@ pub(super) fn run(
     let title = format!("issue {number}: {}", parsed.issue.title);
     let spec = RunSpec::new(title, &definition, options);
     let import =
-        ViewImport { path: file.display().to_string(), document, turns: BTreeMap::new(), request: None };
+        DocumentImport { path: file.display().to_string(), document, turns: BTreeMap::new(), request: None };
     let status = block_on(async {
         let store = workspace.store().await?;
-        definition::exclude_views(&workspace.repo, KindOf::<Issue>::STATIC.info())?;
-        let _lease = worktrees::lease(workspace, &store, KindOf::<Issue>::STATIC, &spec.options).await?;
+        definition::exclude_views(&workspace.repo, protocol_kind::<Issue>().info())?;
+        let _lease = worktrees::lease(&store, protocol_kind::<Issue>(), &spec.options).await?;
         let (by, now) = (workspace::person_author(), workspace.clock.now());
-        let imported = runner::import_document(Some(&store), &by, now, KindOf::<Issue>::STATIC, spec, import);
+        let imported =
+            runner::import_document(Some(&store), &by, now, protocol_kind::<Issue>(), spec, import);
         imported.await.map_err(|error| import_failure(&error, &run, file))
     })?;
     if json {

@@ -1,4 +1,4 @@
-//! `callboard import --peer`: cycles of older formats become runs.
+//! `callboard import --peer`: peer cycles of older formats become runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use protocol::entry::{Entry, Input, RecoverySource};
 use protocol::peer::migrate::{MigratedCycle, OldCycles, Origin};
 use protocol::peer::{Continued, Definition, Document, Peer, WholeSecond};
 use protocol::run::RunStatus;
-use protocol::{KindOf, Revision, RunId, RunLocation, Timestamp, Typed};
+use protocol::{Revision, RunId, RunLocation, Timestamp, TypedMachine, protocol_kind};
 use runner::{DocumentImportError, Journal, LoadError, Migration, RunOptions, RunSpec};
 use store::AnyStore;
 
@@ -22,7 +22,7 @@ use crate::workspace::{self, Workspace};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Older formats of `peer`")]
 pub(super) struct PeerFlags {
-    /// Import the cycles of this dump: a directory with a file per key, lines of `{"key": …, "value": …}`, `-` for standard
+    /// Import the peer cycles of this dump: a directory with a file per key, lines of `{"key": …, "value": …}`, `-` for standard
     /// input, or `nats://HOST:PORT` for the bucket itself
     #[arg(long, value_name = "DUMP|URL", conflicts_with_all = ["file", "name"])]
     pub(super) peer: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub(super) fn run(workspace: &Workspace, flags: &PeerFlags, json: bool) -> Resul
     })
 }
 
-/// An import of the cycles of a dump or a bucket.
+/// An import of the peer cycles of a dump or a bucket.
 struct Import<'a> {
     workspace: &'a Workspace,
     store: Option<&'a AnyStore>,
@@ -78,7 +78,7 @@ struct Import<'a> {
     write: bool,
 }
 
-/// The result for one cycle, and the status of its run.
+/// The result for one peer cycle, and the status of its run.
 struct CycleResult {
     result: ImportResult,
     status: Option<RunStatus>,
@@ -115,7 +115,7 @@ impl Import<'_> {
             replaces: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
         };
         let spec = self.spec(run, &migrated.document)?;
-        let error = match runner::migrate(store, &by, self.now, KindOf::<Peer>::STATIC, spec, from).await {
+        let error = match runner::migrate(store, &by, self.now, protocol_kind::<Peer>(), spec, from).await {
             Ok(status) => return Ok(CycleResult { result, status: Some(status), error: None }),
             Err(error) => error,
         };
@@ -130,7 +130,7 @@ impl Import<'_> {
             DocumentImportError::Refused(_) => Exit::Bug,
         };
         Err(Failure::from_error(exit, &error)
-            .while_doing(format_args!("cannot import cycle `{}`", migrated.cycle))
+            .context(format_args!("cannot import peer cycle `{}`", migrated.cycle))
             .hint("run the same command again to import the rest; what was imported stays"))
     }
 
@@ -142,13 +142,14 @@ impl Import<'_> {
             error: Some(runner::with_causes(&error)),
         };
         let workspace = self.workspace;
-        let journal = match Journal::load(self.store?, &workspace.clock, workspace.kinds, run).await {
+        let journal = match Journal::load(self.store?, &workspace.clock, workspace.protocols, run).await {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
         // A bucket in use contains the current document of the run.
-        let current = Typed::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
+        let current = TypedMachine::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
         let is_current = migrated.origin == Origin::Current && current == Some(&migrated.document);
+        // An import writes two entries: the first opens the run, the second has the imported document.
         let is_same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(imported_document)) {
             Ok(Some(imported)) => is_current || self.reproduces(migrated, &imported),
             // The run was not imported: another cycle has that number.

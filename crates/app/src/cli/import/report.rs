@@ -1,10 +1,10 @@
-//! What `import --peer` prints: what each cycle became, from which keys, and what was skipped.
+//! What `import --peer` prints: what each peer cycle became, from which keys, and what was skipped.
 
 use std::path::PathBuf;
 
 use protocol::RunId;
-use protocol::peer::Position;
-use protocol::peer::migrate::{MigratedCycle, NoteKind, SkippedKey, Source};
+use protocol::peer::StatusWithPhase;
+use protocol::peer::migrate::{MigratedCycle, MigratedKey, NoteKind, SkippedKey};
 use serde::Serialize;
 
 use super::bucket::DeletedKeys;
@@ -87,7 +87,10 @@ impl ImportReport {
             ));
         }
         let is_unfinished = |cycle: &&CycleReport| {
-            !matches!(cycle.migrated.document.position(), Position::Completed | Position::Failed(_))
+            !matches!(
+                cycle.migrated.document.status_with_phase(),
+                StatusWithPhase::Completed | StatusWithPhase::Failed(_)
+            )
         };
         let unfinished = self.with_result(ImportResult::Imported).filter(is_unfinished).count();
         if unfinished > 0 {
@@ -166,7 +169,7 @@ impl CycleReport {
         output::data(format_args!(
             "{}  {}  {}",
             styled(BOLD, cycle),
-            document.position(),
+            document.status_with_phase(),
             styled(style, word)
         ));
         if let Some(error) = &self.error {
@@ -185,7 +188,7 @@ impl CycleReport {
                 note.message
             ));
         }
-        for Source { key, read, preserved } in sources {
+        for MigratedKey { key, read, preserved } in sources {
             output::data(match (read, preserved) {
                 (true, false) => format!("  from {key}"),
                 (true, true) => format!("  from {key}, the rest is preserved in /migrated_from"),

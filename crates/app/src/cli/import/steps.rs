@@ -5,15 +5,15 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use protocol::brief::MemoryUpdates;
+use protocol::brief::MemoryPolicy;
 use protocol::report::{self, ReportIdentity};
 use protocol::run::RunStatus;
 use protocol::steps::{
     DEFAULT_MAX_ITERATIONS, Definition, FilledDocument, OnFailure, Reports, Status, Steps, fill_missing,
     load, salvage,
 };
-use protocol::{Kind as _, KindOf, Outcome, RunId, RunLocation, StepId};
-use runner::{RunOptions, RunSpec, ViewImport};
+use protocol::{Outcome, RunId, RunLocation, StepId, protocol_kind};
+use runner::{DocumentImport, RunOptions, RunSpec};
 use serde_json::{Value, json};
 
 use super::{import_failure, note_moved_files};
@@ -23,7 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
 use crate::workspace::definition::{self, Approvals, DefinitionOptions};
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{self, Workspace};
 
 const VIEW: &str = "run_state.json";
@@ -69,20 +69,20 @@ pub(super) fn run(
         Some(workflow) => workflow.clone(),
         None => search_workflow(&workspace.repo, &salvaged)?,
     };
-    let limits = DefinitionOptions {
+    let definition_options = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
         // The reports of another program do not change `AGENTS.md`.
-        memory: MemoryUpdates::NotApplied,
+        memory: MemoryPolicy::NotApplied,
         report_schema: None,
     };
-    let definition = definition::read(workspace, &workflow, limits)?;
+    let definition = definition::read(workspace, &workflow, definition_options)?;
     let worktrees = definition.workflow().has_worktrees();
-    let worktrees =
-        worktrees.then(|| worktrees::options(workspace, &run, WorktreeRequest::default())).transpose()?;
+    let wanted = WorktreeRequirements { branch_flag: Some("--as"), ..WorktreeRequirements::default() };
+    let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
@@ -100,31 +100,31 @@ pub(super) fn run(
         worktrees,
         roles: BTreeMap::new(),
     };
-    let kind = KindOf::<Steps>::STATIC;
+    let kind = protocol_kind::<Steps>();
     if !dry_run {
         definition::exclude_views(&workspace.repo, kind.info())?;
     }
     let turns = recover::turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let started_again = running_steps(&document);
-    let import = ViewImport { path: view.display().to_string(), document, turns, request: None };
-    let (status, set_aside) = block_on(async {
+    let import = DocumentImport { path: view.display().to_string(), document, turns, request: None };
+    let (status, quarantined) = block_on(async {
         let store = if dry_run { None } else { Some(workspace.store().await?) };
         let by = workspace::person_author();
         let imported = runner::import_document(store.as_ref(), &by, now, kind, spec, import).await;
         let status = imported.map_err(|error| import_failure(&error, &run, view))?;
-        let set_aside = match &store {
+        let quarantined = match &store {
             Some(store) => views::write(workspace, store, &run).await?,
             None => None,
         };
-        Ok::<_, Failure>((status, set_aside))
+        Ok::<_, Failure>((status, quarantined))
     })?;
     if json {
         output::json_pretty(&json!({
             "run": run, "status": run_status::name(status), "workflow": workflow, "lost": lost,
             "from_reports": from_reports, "started_again": started_again, "dry_run": dry_run,
         }));
-        note_moved_files(set_aside);
+        note_moved_files(quarantined);
         return Ok(Exit::Success);
     }
     output::data(&run);
@@ -148,7 +148,7 @@ pub(super) fn run(
             quoted(&started_again)
         ));
     }
-    note_moved_files(set_aside);
+    note_moved_files(quarantined);
     match status {
         _ if dry_run => output::note("nothing was written"),
         RunStatus::Finished(Outcome::Succeeded) => {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use protocol::entry::{Input, RecoverySource};
 use protocol::run::RunStatus;
 use protocol::team::{CoordinationFiles, Definition, ImportPreview, Limits, ModeChoice, Salvaged, Team};
-use protocol::{Kind as _, KindOf, Revision, RunId, RunLocation, StepId, View};
-use runner::{DocumentImportError, Journal, RunAtRevision, RunOptions, RunSpec, Summary, ViewImport};
+use protocol::{Revision, RunId, RunLocation, StepId, View, protocol_kind};
+use runner::{DocumentImport, DocumentImportError, Journal, RunAtRevision, RunOptions, RunSpec, Summary};
 use serde_json::{Value, json};
 use store::{AnyStore, Digest};
 
@@ -21,7 +21,7 @@ use crate::control::views;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{self, Workspace, definition, prompts, view_paths};
 
 /// The usual name of the directory of a team's store.
@@ -111,7 +111,7 @@ pub(super) fn run(
     dry_run: bool,
     as_json: bool,
 ) -> Result<Exit, Failure> {
-    let Salvaged { store: files, notes, lost } = read(directory)?;
+    let Salvaged { coordination_files: files, notes, lost } = read(directory)?;
     let preview = files.preview_import();
     let document = serde_json::to_value(&files).expect("BUG: a store is plain data");
     let run = name.map_or_else(|| run_name(&preview, &document), Ok)?;
@@ -137,7 +137,7 @@ fn read(directory: &Path) -> Result<Salvaged, Failure> {
         }
     }
     let salvaged = CoordinationFiles::read(&texts);
-    if salvaged.store.files.is_empty() {
+    if salvaged.coordination_files.files.is_empty() {
         let mut failure = Failure::usage(format!("nothing of `{}` can be read", directory.display()));
         failure.causes = salvaged.lost;
         return Err(failure.hint("nothing was imported"));
@@ -159,13 +159,14 @@ fn run_name(preview: &ImportPreview, document: &Value) -> Result<RunId, Failure>
 
 impl Import<'_> {
     async fn perform(&self, dry_run: bool) -> Result<ImportOutcome, Failure> {
-        let (workspace, kind) = (self.workspace, KindOf::<Team>::STATIC);
+        let (workspace, kind) = (self.workspace, protocol_kind::<Team>());
         let store = match dry_run {
             true => workspace.existing_store().await?,
             false => Some(workspace.store().await?),
         };
         if let Some(store) = &store
-            && let Some(journal) = Journal::load(store, &workspace.clock, workspace.kinds, &self.run).await?
+            && let Some(journal) =
+                Journal::load(store, &workspace.clock, workspace.protocols, &self.run).await?
         {
             // Revision 1 opens a run; revision 2 of an imported run is the import.
             let input = journal.entry(Revision(2)).await?.map(|entry| entry.input);
@@ -186,10 +187,10 @@ impl Import<'_> {
         }
         let spec = self.spec()?;
         if let Some(store) = store.as_ref().filter(|_| !dry_run) {
-            view_paths::free_view_paths(workspace, store, kind, &spec, true).await?;
+            view_paths::clear_view_paths(workspace, store, kind, &spec, true).await?;
             definition::exclude_views(&workspace.repo, kind.info())?;
         }
-        let view_import = ViewImport {
+        let view_import = DocumentImport {
             path: self.directory.display().to_string(),
             document: self.with_branches(&spec)?,
             turns: BTreeMap::new(),
@@ -215,12 +216,12 @@ impl Import<'_> {
     /// work may have been merged already.
     fn with_branches(&self, spec: &RunSpec) -> Result<Value, Failure> {
         let mut document = self.document.clone();
-        let Some(trees) = spec.options.trees() else { return Ok(document) };
+        let Some(run_worktrees) = spec.options.run_worktrees() else { return Ok(document) };
         let mut branches = serde_json::Map::new();
         for branch in &self.preview.branches {
-            let changes = trees.changes_of(branch).map_err(|error| {
+            let changes = run_worktrees.changes_of_branch(branch).map_err(|error| {
                 Failure::from_error(Exit::Failed, &error)
-                    .while_doing(format_args!("cannot read the branch `{branch}`"))
+                    .context(format_args!("cannot read the branch `{branch}`"))
             })?;
             if let Some(changes) = changes.filter(|changes| !changes.commits.is_empty()) {
                 branches.insert(branch.clone(), changes.to_json());
@@ -239,10 +240,11 @@ impl Import<'_> {
         for row in store.runs().await? {
             let is_of_this_repo =
                 Summary::decode(&row.summary).is_some_and(|summary| summary.repo_dir == repo_dir);
-            if row.protocol != KindOf::<Team>::STATIC.info().name || !is_of_this_repo {
+            if row.protocol != protocol_kind::<Team>().info().name || !is_of_this_repo {
                 continue;
             }
-            let Some(run_at) = RunAtRevision::load(store.as_ref(), workspace.kinds, &row.run, None).await?
+            let Some(run_at) =
+                RunAtRevision::load(store.as_ref(), workspace.protocols, &row.run, None).await?
             else {
                 continue;
             };
@@ -259,7 +261,7 @@ impl Import<'_> {
 
     fn session_exists_failure(&self, run: &RunId) -> Failure {
         Failure::new(Exit::Refused, format!("the store has run `{run}` with this session"))
-            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .context(format_args!("cannot import `{}`", self.directory.display()))
             .hint(format_args!("run `callboard resume {run}` to continue it, which writes its files again"))
             .hint(format_args!("run `callboard export {run} --documents DIR` for its files"))
     }
@@ -279,9 +281,9 @@ impl Import<'_> {
             mode: ModeChoice::Auto,
             limits: Limits { attempts: workspace.config.max_attempts.value, ..Limits::default() },
             timeout: None,
-            prompts: prompts::read(&workspace.repo, KindOf::<Team>::STATIC.info())?,
+            prompts: prompts::read(&workspace.repo, protocol_kind::<Team>().info())?,
         };
-        let wanted = WorktreeRequest { rename_flag: Some("--as"), ..WorktreeRequest::default() };
+        let wanted = WorktreeRequirements { branch_flag: Some("--as"), ..WorktreeRequirements::default() };
         let worktrees = worktrees::options(workspace, &self.run, wanted)?;
         let options = RunOptions {
             location: RunLocation {
@@ -302,7 +304,7 @@ impl Import<'_> {
     fn run_exists_failure(&self) -> Failure {
         let run = &self.run;
         Failure::new(Exit::Refused, format!("run `{run}` exists with other content"))
-            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .context(format_args!("cannot import `{}`", self.directory.display()))
             .hint("add `--as NAME` to import it under another name")
             .hint(format_args!("run `callboard show {run}` to see the run that exists"))
     }
@@ -314,7 +316,7 @@ impl Import<'_> {
             DocumentImportError::Store(_) => Exit::Store,
         };
         Failure::from_error(exit, error)
-            .while_doing(format_args!("cannot import `{}`", self.directory.display()))
+            .context(format_args!("cannot import `{}`", self.directory.display()))
             .hint("nothing was imported")
     }
 

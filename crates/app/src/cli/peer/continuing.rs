@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::peer::{Continued, Definition, Peer, Scope};
 use protocol::run::{Request, RunStatus};
-use protocol::{Kind as _, KindOf, RunId};
+use protocol::{RunId, protocol_kind};
 use runner::Overrides;
 use store::AnyStore;
 
@@ -12,10 +12,10 @@ use super::{Arguments, require_profiles};
 use crate::cli::resume;
 use crate::control;
 use crate::control::ControlRequest;
-use crate::cycles::{self, Draft, IncompleteCycle};
 use crate::engine;
 use crate::failure::{Exit, Failure};
 use crate::output;
+use crate::peer_cycles::{self, Draft, IncompletePeerCycle};
 use crate::workspace::{self, Workspace};
 use crate::workspace::{definition, prompts};
 
@@ -29,7 +29,7 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         return Err(workspace.with_lost_store_hints(nothing_incomplete(scope.as_ref())));
     };
     loop {
-        let found = cycles::newest_incomplete(&store, scope.as_ref()).await?;
+        let found = peer_cycles::newest_incomplete(&store, scope.as_ref()).await?;
         let found = found.ok_or_else(|| nothing_incomplete(scope.as_ref()))?;
         arguments.check_rehearsal(&found)?;
         let Some(continued) = found.failed.clone() else {
@@ -44,11 +44,16 @@ pub(super) async fn run(workspace: &Workspace, arguments: Arguments) -> Result<E
         let draft = arguments.next_draft(workspace, found, continued)?;
         let engine_config = engine::engine_config(workspace, Overrides::default())?;
         require_profiles(&engine_config, &draft)?;
-        definition::exclude_views(&workspace.repo, KindOf::<Peer>::STATIC.info())?;
+        definition::exclude_views(&workspace.repo, protocol_kind::<Peer>().info())?;
         // `None` if another client has taken the number: then the search starts again.
-        let opened =
-            cycles::open_with_number(&store, &workspace.clock, workspace::person_author(), &draft, number)
-                .await?;
+        let opened = peer_cycles::open_with_number(
+            &store,
+            &workspace.clock,
+            workspace::person_author(),
+            &draft,
+            number,
+        )
+        .await?;
         if let Some(cycle) = opened {
             return arguments.drive(workspace, &store, engine_config, &cycle, &draft).await;
         }
@@ -79,7 +84,7 @@ fn nothing_incomplete(scope: Option<&Scope>) -> Failure {
 
 impl Arguments {
     /// Fails if a rehearsal would be continued with real agents, which would build on invented results, or the reverse.
-    fn check_rehearsal(&self, found: &IncompleteCycle) -> Result<(), Failure> {
+    fn check_rehearsal(&self, found: &IncompletePeerCycle) -> Result<(), Failure> {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
         let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
@@ -105,14 +110,16 @@ impl Arguments {
     fn next_draft(
         &self,
         workspace: &Workspace,
-        found: IncompleteCycle,
+        found: IncompletePeerCycle,
         continued: Continued,
     ) -> Result<Draft, Failure> {
-        let IncompleteCycle { cycle, definition, options, .. } = found;
+        let IncompletePeerCycle { cycle, definition, options, .. } = found;
         let mut env = options.env;
         env.extend(self.profiles.env.iter().cloned());
         let mut roles = options.roles;
-        roles.extend(self.profiles.roles());
+        for (name, role) in self.profiles.roles() {
+            roles.entry(name).or_default().override_with(&role);
+        }
         Ok(Draft {
             scope: cycle.scope,
             instruction: definition.instruction,
@@ -131,7 +138,7 @@ impl Arguments {
             profile: self.profile()?.or(options.profile),
             env,
             roles,
-            prompts: prompts::read(&workspace.repo, KindOf::<Peer>::STATIC.info())?,
+            prompts: prompts::read(&workspace.repo, protocol_kind::<Peer>().info())?,
         })
     }
 
@@ -139,7 +146,7 @@ impl Arguments {
         self,
         workspace: &Workspace,
         store: &AnyStore,
-        found: &IncompleteCycle,
+        found: &IncompletePeerCycle,
     ) -> Result<Exit, Failure> {
         let Definition { instruction, continues, .. } = &found.definition;
         self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));

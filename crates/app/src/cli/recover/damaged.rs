@@ -4,12 +4,14 @@ use std::error::Error;
 use std::path::Path;
 
 use protocol::RunId;
+use protocol::cycle;
 use runner::{SalvageOutcome, SalvageTarget, Salvaged};
 use store::{Backup, ExclusiveAccess, ReplacementDatabase, Salvage, SqliteStore, Store as _, find_damage};
 
-use super::report::{RecoveryReport, RunRecovery};
+use super::report::{RecoveryReport, RunRecovery, rebuild_command};
 use super::{Arguments, verify};
 use crate::failure::{Exit, Failure};
+use crate::output;
 use crate::workspace::{self, Workspace};
 
 /// Backs up the store, builds a new database from what can be read, and installs it. `interrupted_backup` is the backup of
@@ -32,8 +34,7 @@ pub(super) async fn recover(
         }
         None if arguments.dry_run || !Backup::has_files(&exclusive) => None,
         None => Some(
-            Backup::create(&exclusive, now.timestamp().unwrap_or_default())
-                .map_err(|error| failed(&error))?,
+            Backup::create(&exclusive, now.to_jiff().unwrap_or_default()).map_err(|error| failed(&error))?,
         ),
     };
     let source = match (&arguments.from, &backup) {
@@ -75,13 +76,21 @@ pub(super) async fn recover(
     Ok(report.print())
 }
 
-/// Adds the runs of a copy to an intact store. Existing runs stay unchanged.
+/// Adds the runs of a copy to an intact store. Existing runs stay unchanged. Fails if one of them is inconsistent.
 pub(super) async fn add_runs_of_copy(
     workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
+    let mut before = RecoveryReport::new(workspace, arguments);
+    if verify::verify_and_write_views(workspace, true, &mut before).await? > 0 {
+        let store = workspace.location.root().display();
+        let message = format!("cannot add the runs of `{}`: the store `{store}` is damaged", file.display());
+        let mut failure = Failure::new(Exit::Store, message);
+        failure.causes.append(&mut before.damage);
+        return Err(failure.hint("run `callboard recover` to repair the store, then this command again"));
+    }
     let scratch = create_scratch_dir(workspace)?;
     let salvage = Salvage::read(file, &scratch.path().join("salvage.db")).map_err(|error| failed(&error))?;
     let store = SqliteStore::open(&workspace.location)?;
@@ -120,9 +129,10 @@ fn salvage_all(
 ) -> Result<Vec<Salvaged>, Failure> {
     let mut salvaged = Vec::new();
     for found in salvage.runs().map_err(|error| failed(&error))? {
-        let kind = runner::salvaged_kind(workspace.kinds, salvage, &found).map_err(|error| failed(&error))?;
+        let kind =
+            runner::salvaged_kind(workspace.protocols, salvage, &found).map_err(|error| failed(&error))?;
         // If no protocol can read the run, any of them reports what is damaged.
-        let kind = kind.unwrap_or(workspace.kinds.0[0]);
+        let kind = kind.unwrap_or(workspace.protocols.0[0]);
         let (by, now) = (workspace::person_author(), workspace.clock.now());
         let result = runner::salvage(kind, salvage, &found, target, except, &by, now);
         salvaged.extend(result.map_err(|error| failed(&error))?);
@@ -148,10 +158,27 @@ fn nothing_readable(workspace: &Workspace, report: &RecoveryReport) -> Failure {
     for run in &report.runs {
         failure.causes.push(run.line());
     }
-    failure
+    let failure = failure
         .hint("run `callboard recover --from FILE` to restore a copy")
-        .hint("run `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run")
-        .hint(format!("move `{}` aside to start with an empty store", workspace.location.root().display()))
+        .hint(format!("move `{}` aside to start with an empty store", workspace.location.root().display()));
+    let named = report.runs.iter().filter_map(RunRecovery::run);
+    let found: Vec<_> = named.filter_map(|run| rebuild_command(&workspace.repo, run.as_str())).collect();
+    let commands = if report.runs.is_empty() { general_rebuild_commands(workspace) } else { found };
+    commands.into_iter().fold(failure, |failure, command| {
+        failure.hint(format_args!("then run `{command}` to rebuild a run from its files"))
+    })
+}
+
+/// Returns the commands that rebuild runs whose names are lost, for the protocols whose files exist.
+fn general_rebuild_commands(workspace: &Workspace) -> Vec<String> {
+    let views = workspace.repo.join(".agents/runs");
+    let from_view = format!(
+        "callboard recover --from-view {} --workflow WORKFLOW",
+        output::shell_word(&views.join("RUN/run_state.json"))
+    );
+    let by_directory =
+        [(views, from_view), (workspace.repo.join(cycle::DIRECTORY), "callboard recover CYCLE".to_owned())];
+    by_directory.into_iter().filter(|(directory, _)| directory.exists()).map(|(_, command)| command).collect()
 }
 
 fn backup_hint(report: &RecoveryReport) -> String {

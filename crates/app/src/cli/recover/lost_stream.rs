@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use protocol::RunId;
-use protocol::peer::CycleId;
+use protocol::peer::PeerCycleId;
 use serde_json::Value;
-use store::{BLOB_STREAM, KvBucket, KvEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
+use store::{BLOB_STREAM, KvEntry, MissingBlobs, NatsSettings, NatsStore, StandaloneBucket, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{count, print_nats_notice};
@@ -22,13 +22,13 @@ pub(super) async fn failure(
 ) -> Failure {
     let is_blob_stream = stream == BLOB_STREAM;
     let mut failure =
-        Failure::new(Exit::Store, Unavailable::NoStream { server, stream }).code(Code::NoStream);
+        Failure::new(Exit::Store, Unavailable::StreamDeleted { server, stream }).code(Code::NoStream);
     let missing_blobs =
         if is_blob_stream { NatsStore::missing_blobs(settings, print_nats_notice).await } else { Ok(None) };
     let documents = read_documents(settings).await;
     match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(describe_lost_blobs(&runs, &documents)),
-        Ok(None) => failure.causes.extend(describe_lost_journal(workspace, &documents)),
+        Ok(None) => failure.causes.extend(describe_lost_journal(workspace, &settings.server(), &documents)),
         // The loss is unknown then; the failure itself stays.
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
     }
@@ -37,7 +37,7 @@ pub(super) async fn failure(
         .hint("or run `callboard import FILE --store DIR` to import an exported run into another store");
     if !documents.is_empty() {
         failure = failure.hint(format!(
-            "or run `callboard import --peer {} --store DIR` to import the documents of the bucket",
+            "or run `callboard import --peer {} --write --store DIR` to import the documents of the bucket",
             settings.server()
         ));
     }
@@ -59,9 +59,7 @@ fn describe_lost_blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<Str
     lines.extend(runs.iter().map(|missing_blobs| {
         let MissingBlobs { run, revision, lost } = missing_blobs;
         let mut line = match lost.as_slice() {
-            [] => {
-                format!("run `{run}` has lost its definition; all of its {revision} entries are intact")
-            }
+            [] => format!("run `{run}` has lost its definition; its entries are intact"),
             lost => {
                 let numbers: Vec<_> = lost.iter().map(ToString::to_string).collect();
                 let (missing, numbers) = (count(lost.len(), "entry", "entries"), numbers.join(", "));
@@ -83,15 +81,20 @@ fn is_of(document: &Document, run: &RunId) -> bool {
     document.run == run.as_str()
 }
 
+const VIEW: &str = "the view `run_state.json` in this repository";
+
 /// Lists the runs of a lost journal, from the traces on this machine and in the bucket.
-fn describe_lost_journal(workspace: &Workspace, documents: &[Document]) -> Vec<String> {
+fn describe_lost_journal(workspace: &Workspace, server: &str, documents: &[Document]) -> Vec<String> {
     let mut runs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut add = |run: String, trace: String| runs.entry(run).or_default().push(trace);
-    for (run, attempts) in local_attempts(workspace.location.root()) {
+    for (run, attempts) in local_attempts(&workspace.location.local_dirs_at(server)) {
         add(run, format!("{} on this machine", count(attempts, "attempt", "attempts")));
     }
     for run in local_views(&workspace.repo) {
-        add(run, "the view `run_state.json` in this repository".to_owned());
+        // Most runs of the embedded store have attempts there.
+        if !workspace.location.attempts_dir().join(&run).exists() {
+            add(run, VIEW.to_owned());
+        }
     }
     for Document { run, sequence, .. } in documents {
         add(run.clone(), format!("the document in the bucket (sequence {sequence})"));
@@ -99,19 +102,21 @@ fn describe_lost_journal(workspace: &Workspace, documents: &[Document]) -> Vec<S
     if runs.is_empty() {
         return vec!["neither this machine nor the bucket has traces of its runs".to_owned()];
     }
-    let line = |(run, traces): (&String, &Vec<String>)| {
-        format!("the journal of run `{run}` is lost; what remains: {}", traces.join(", "))
-    };
-    runs.iter().map(line).collect()
+    runs.iter().map(|(run, traces)| describe_lost_run(run, traces)).collect()
 }
 
-/// Returns the runs with attempts on this machine, of any store on NATS, and the number of their attempts.
-fn local_attempts(root: &Path) -> Vec<(String, usize)> {
+/// Describes what remains of a run. A view does not say which store its run was in.
+fn describe_lost_run(run: &str, traces: &[String]) -> String {
+    match traces {
+        [view] if view == VIEW => format!("the journal may have had run `{run}`; what remains: {VIEW}"),
+        traces => format!("the journal of run `{run}` is lost; what remains: {}", traces.join(", ")),
+    }
+}
+
+/// Returns the runs with attempts in local directories of shared stores, and the number of their attempts.
+fn local_attempts(local_dirs: &[PathBuf]) -> Vec<(String, usize)> {
     let list = |path: &Path| fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-    let runs = list(&root.join("nats")).flat_map(|store| {
-        let runs: Vec<_> = list(&store.path().join("attempts")).collect();
-        runs
-    });
+    let runs = local_dirs.iter().flat_map(|local_dir| list(&local_dir.join("attempts")));
     let counted = runs.map(|run| {
         let attempts = list(&run.path()).map(|step| list(&step.path()).count()).sum();
         (run.file_name().to_string_lossy().into_owned(), attempts)
@@ -126,7 +131,7 @@ fn local_views(repo: &Path) -> Vec<String> {
     runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The document of a cycle, as an entry of the bucket.
+/// The document of a peer cycle, as an entry of the bucket.
 struct Document {
     run: String,
     /// The number of its changes.
@@ -136,16 +141,16 @@ struct Document {
 }
 
 async fn read_documents(settings: &NatsSettings) -> Vec<Document> {
-    let entries = match KvBucket::find(settings, print_nats_notice).await {
+    let entries = match StandaloneBucket::find(settings, print_nats_notice).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };
     entries.iter().filter_map(parse_document).collect()
 }
 
-/// Parses the entry of a cycle. Returns `None` for other entries of the bucket.
+/// Parses the entry of a peer cycle. Returns `None` for other entries of the bucket.
 fn parse_document(entry: &KvEntry) -> Option<Document> {
-    CycleId::from_key(&entry.key).ok()?;
+    PeerCycleId::from_key(&entry.key).ok()?;
     let document: Value = serde_json::from_slice(&entry.value).ok()?;
     let sequence = document.get("sequence")?.as_u64()?;
     Some(Document { run: entry.key.clone(), sequence, blobs: count_blobs(&document) })
@@ -188,11 +193,13 @@ mod tests {
         assert_eq!(
             report[1..],
             [
-                "run `small` has lost its definition; all of its 7 entries are intact",
+                "run `small` has lost its definition; its entries are intact",
                 "run `peer.global.cycle.1` has lost its definition and 2 entries of 7: 3, 5; \
                  its document in the bucket has lost 1 output",
             ]
         );
         assert_eq!(describe_lost_blobs(&[], &documents), ["no run had anything in it"]);
+        let only_view = describe_lost_run("old", &[VIEW.to_owned()]);
+        assert!(only_view.starts_with("the journal may have had run `old`"), "{only_view}");
     }
 }

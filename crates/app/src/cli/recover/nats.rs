@@ -2,6 +2,7 @@
 //! buckets of documents from the journal, and verifies every run. Other deleted streams cannot be restored and are
 //! reported.
 
+use runner::JudgedExternalWrite;
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
 
 use super::report::RecoveryReport;
@@ -15,7 +16,7 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
     let settings = workspace.nats.as_deref().expect("BUG: the store is not on NATS");
     let store =
         match AnyStore::connect(settings.clone(), &workspace.location, output::print_nats_notice).await {
-            Err(Unavailable::NoStream { server, stream }) => {
+            Err(Unavailable::StreamDeleted { server, stream }) => {
                 return Err(lost_stream::failure(workspace, settings, server, stream).await);
             }
             store => store?,
@@ -43,11 +44,22 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
         Backend::Nats(..) | Backend::Embedded(_) => Vec::new(),
     };
     if !buckets.is_empty() {
-        rebuild_documents(workspace, &store, &buckets, &mut report).await?;
+        let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
+        let (noun, verb) = if names.len() == 1 { ("bucket", "was") } else { ("buckets", "were") };
+        report.notes.push(format!("{noun} {} {verb} created again", names.join(", ")));
     }
+    // Not only after a deletion: an earlier `recover` may have ended between the buckets and their documents.
+    let unwritten = if arguments.dry_run {
+        Vec::new()
+    } else {
+        rebuild_documents(workspace, &store, &buckets, &mut report).await?
+    };
     let inconsistencies = verify::verify_and_write_views(workspace, arguments.dry_run, &mut report).await?;
     if inconsistencies == 0 {
-        return Ok(report.print());
+        let is_whole = unwritten.is_empty();
+        report.damage.extend(unwritten);
+        let exit = report.print();
+        return Ok(if is_whole { exit } else { Exit::Failed });
     }
     let runs = output::count(inconsistencies, "run is", "runs are");
     let message = format!("{runs} inconsistent in the store `{}`", workspace.store_name());
@@ -56,32 +68,38 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
     Err(failure.hint("restore the streams from a backup with `nats stream restore`"))
 }
 
-/// Writes every document into buckets that were deleted. A run whose document cannot be rebuilt is reported and does not
-/// stop the others.
+/// Writes every document that its bucket does not have. A document that cannot be rebuilt does not stop the
+/// others. Returns why, for each of these.
 async fn rebuild_documents(
     workspace: &Workspace,
     store: &AnyStore,
-    buckets: &[String],
+    created: &[String],
     report: &mut RecoveryReport,
-) -> Result<(), Failure> {
-    let mut written = 0;
-    let kinds = workspace.kinds;
-    for row in store.runs().await?.iter().filter(|row| kinds.find(&row.protocol).is_some()) {
-        match runner::rebuild_document(store, &workspace.clock, kinds, &row.run).await {
-            Ok(Some(Some(_))) => written += 1,
+) -> Result<Vec<String>, Failure> {
+    let (mut written, mut unwritten) = (0, Vec::new());
+    let protocols = workspace.protocols;
+    for row in store.runs().await?.iter().filter(|row| protocols.find(&row.protocol).is_some()) {
+        match runner::rebuild_document(store, &workspace.clock, protocols, &row.run).await {
+            // The bucket had no message under the key.
+            Ok(Some(Some(JudgedExternalWrite { sequence: 0, bucket, .. }))) => {
+                written += 1;
+                if !created.contains(&bucket) {
+                    report.damage.push(format!("the bucket `{bucket}` had no document of run `{}`", row.run));
+                }
+            }
+            Ok(Some(Some(judged))) => report.notes.push(judged.to_string()),
             // The document was still there, or the run no longer exists.
             Ok(Some(None) | None) => {}
-            Err(error) => report.notes.push(format!(
+            Err(error) => unwritten.push(format!(
                 "cannot rebuild the document of run `{}`: {}",
                 row.run,
                 Failure::from(error).message
             )),
         }
     }
-    let names: Vec<_> = buckets.iter().map(|bucket| format!("`{bucket}`")).collect();
-    let documents = output::count(written, "document was", "documents were");
-    report
-        .notes
-        .push(format!("bucket {} was created again; {documents} written from the journal", names.join(", ")));
-    Ok(())
+    if written > 0 {
+        let documents = output::count(written, "document was", "documents were");
+        report.notes.push(format!("{documents} written from the journal"));
+    }
+    Ok(unwritten)
 }

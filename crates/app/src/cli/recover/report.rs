@@ -1,9 +1,9 @@
 //! The report of `recover`: the damage, the backup, and the result for each run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protocol::RunId;
-use protocol::peer::CycleId;
+use protocol::cycle;
 use protocol::run::RunStatus;
 use runner::{Journal, SalvageOutcome, Salvaged};
 use serde::{Serialize, Serializer};
@@ -22,6 +22,9 @@ pub(super) struct RecoveryReport {
     /// The copy that is read instead of the store's database.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<PathBuf>,
+    /// The repository, which has the files of runs.
+    #[serde(skip)]
+    repo: PathBuf,
     #[serde(skip)]
     json: bool,
     /// Whether the store is on NATS.
@@ -125,6 +128,10 @@ impl RunRecovery {
         }
     }
 
+    pub(super) fn run(&self) -> Option<&RunId> {
+        self.run.as_ref()
+    }
+
     fn name(&self) -> String {
         match (&self.run, self.number) {
             (Some(run), _) => run.to_string(),
@@ -152,9 +159,9 @@ impl RunRecovery {
         let status = self.status.map(|status| run_status::label(status).1);
         let mut details = Vec::new();
         match (self.revision, self.newest) {
-            (Some(revision), Some(newest)) => details.push(format!("{revision} of {newest} entries")),
-            (Some(revision), None) => details.push(format!("{revision} entries")),
-            (None, Some(newest)) => details.push(format!("none of {newest} entries")),
+            (Some(revision), Some(newest)) => details.push(format!("{revision} of {}", entries(newest))),
+            (Some(revision), None) => details.push(entries(revision)),
+            (None, Some(newest)) => details.push(format!("none of {}", entries(newest))),
             (None, None) => {}
         }
         details.extend(status.map(str::to_owned));
@@ -168,12 +175,17 @@ impl RunRecovery {
     }
 }
 
+fn entries(count: u64) -> String {
+    output::count(usize::try_from(count).unwrap_or(usize::MAX), "entry", "entries")
+}
+
 impl RecoveryReport {
     pub(super) fn new(workspace: &Workspace, arguments: &Arguments) -> Self {
         Self {
             store: workspace.store_name(),
             dry_run: arguments.dry_run,
             from: arguments.from.clone(),
+            repo: workspace.repo.clone(),
             json: arguments.json,
             is_shared: workspace.nats.is_some(),
             was_missing: false,
@@ -223,11 +235,20 @@ impl RecoveryReport {
             return;
         }
         if self.damage.is_empty() && self.backup.is_none() {
-            let added = if self.dry_run { "would be added" } else { "were added" };
+            let is_added = |run: &RunRecovery| matches!(run.outcome, "whole" | "cut");
+            let added = match (self.runs.iter().any(is_added), self.dry_run) {
+                (true, true) => "would be added:",
+                (true, false) => "were added:",
+                (false, true) => "would not be added",
+                (false, false) => "were not added",
+            };
             output::data(match &self.from {
                 None => format!("the store `{store}` is intact"),
+                Some(from) if self.runs.is_empty() => {
+                    format!("the store `{store}` is intact; `{}` has no runs", from.display())
+                }
                 Some(from) => {
-                    format!("the store `{store}` is intact; the runs of `{}` {added}:", from.display())
+                    format!("the store `{store}` is intact; the runs of `{}` {added}", from.display())
                 }
             });
             return;
@@ -254,15 +275,15 @@ impl RecoveryReport {
                     "run `callboard resume {name}` to continue after its last entry; later reports of its agents are \
                      read from their directories"
                 )),
-                // A cycle of `peer` has no view.
-                ("unreadable", _) if CycleId::from_key(&name).is_ok() => {}
-                ("unreadable", _) if run.run.is_some() => output::note(format_args!(
-                    "run `callboard recover --from-view .agents/runs/{name}/run_state.json --workflow WORKFLOW` to \
-                     rebuild `{name}` from its view"
-                )),
-                ("unreadable", _) => output::note(
-                    "run `callboard recover --from-view VIEW --workflow WORKFLOW` to rebuild a run from its view",
-                ),
+                ("unreadable", _) => {
+                    if let Some(command) = rebuild_command(&self.repo, &name) {
+                        output::note(format_args!("run `{command}` to rebuild `{name}` from its files"));
+                    } else if run.run.is_none() {
+                        output::note(
+                            "run `callboard recover --from-view VIEW --workflow WORKFLOW` to rebuild a run from its view",
+                        );
+                    }
+                }
                 _ => {}
             }
         }
@@ -271,9 +292,54 @@ impl RecoveryReport {
         } else if self.dry_run && !self.damage.is_empty() {
             // A store on NATS is repaired in place, without a backup.
             let backup = if self.is_shared { "" } else { "; it makes a backup first" };
+            let from = self.from.as_ref().map(|from| format!(" --from {}", output::shell_word(from)));
             output::note(format_args!(
-                "nothing was changed; run `callboard recover` to repair the store{backup}"
+                "nothing was changed; run `callboard recover{}` to repair the store{backup}",
+                from.unwrap_or_default()
             ));
         }
+    }
+}
+
+/// Returns the command that rebuilds a run from its files. `None` if there are none: only runs of `steps` and `cycle` can be
+/// rebuilt.
+pub(super) fn rebuild_command(repo: &Path, run: &str) -> Option<String> {
+    let view = repo.join(".agents/runs").join(run).join("run_state.json");
+    if view.exists() {
+        let view = output::shell_word(&view);
+        return Some(format!("callboard recover --from-view {view} --workflow WORKFLOW"));
+    }
+    let files = ["json", "progress"].map(|end| repo.join(cycle::DIRECTORY).join(format!("{run}.{end}")));
+    files.iter().any(|file| file.exists()).then(|| format!("callboard recover {run}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_rebuilt_with_the_command_of_its_protocol() {
+        let repo = tempfile::Builder::new().prefix("my repo").tempdir().unwrap();
+        let write = |path: &str| {
+            let path = repo.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "{}").unwrap();
+        };
+        write(".agents/runs/trial/run_state.json");
+        write(".workflow/.cycle/made.json");
+        write(".workflow/.cycle/torn.progress/ra/spec.md");
+        let command = |run| rebuild_command(repo.path(), run);
+        let root = repo.path().display();
+        assert_eq!(
+            command("trial").unwrap(),
+            format!(
+                "callboard recover --from-view '{root}/.agents/runs/trial/run_state.json' --workflow WORKFLOW"
+            )
+        );
+        assert_eq!(command("made").unwrap(), "callboard recover made");
+        assert_eq!(command("torn").unwrap(), "callboard recover torn");
+        assert_eq!(command("peer.global.cycle.1"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::View;
-use runner::Journal;
+use runner::{Inconsistency, Journal};
 use store::AnyStore;
 
 use super::report::{RecoveryReport, RunRecovery};
@@ -21,11 +21,11 @@ pub(super) async fn verify_and_write_views(
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
-        if workspace.kinds.find(&row.protocol).is_none() {
+        if workspace.protocols.find(&row.protocol).is_none() {
             report.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
         }
-        match runner::verify(&store, &workspace.clock, workspace.kinds, &row.run).await {
+        match runner::verify(&store, &workspace.clock, workspace.protocols, &row.run).await {
             Ok(Some(journal)) => {
                 report.runs.push(RunRecovery::intact(&journal));
                 write_views(workspace, &store, &journal, dry_run, report).await?;
@@ -34,8 +34,12 @@ pub(super) async fn verify_and_write_views(
             // Do not cut a run at an entry that only a newer version understands.
             Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
-                    .while_doing(format_args!("cannot verify run `{}`", row.run))
+                    .context(format_args!("cannot verify run `{}`", row.run))
                     .hint("use the newer version of callboard that wrote it"));
+            }
+            // The store does not answer, for example. That is no reason to rebuild it.
+            Err(Inconsistency::Load(error)) if !error.is_damage() => {
+                return Err(Failure::from(error).context(format_args!("cannot verify run `{}`", row.run)));
             }
             Err(inconsistency) => {
                 inconsistencies += 1;
@@ -71,13 +75,13 @@ async fn write_views(
         return Ok(());
     }
     if !dry_run {
-        let Some(mut set_aside) = views::write(workspace, store, &journal.run).await? else {
+        let Some(mut quarantined) = views::write(workspace, store, &journal.run).await? else {
             report
                 .notes
                 .push(format!("the views of run `{}` were not written: its engine does that", journal.run));
             return Ok(());
         };
-        report.quarantined.append(&mut set_aside);
+        report.quarantined.append(&mut quarantined);
     }
     report.views.extend(wrong);
     Ok(())
@@ -89,7 +93,7 @@ fn wrong_views(journal: &Journal) -> Vec<PathBuf> {
     let differs = |view: &View| fs::read(&view.path).ok().as_deref() != Some(view.body.as_bytes());
     let mut wrong: Vec<_> = views.into_iter().filter(differs).map(|view| PathBuf::from(view.path)).collect();
     let reports = machine.reported_steps().into_iter();
-    let reports = reports.filter_map(|step| machine.report_path(&step)).map(PathBuf::from);
+    let reports = reports.filter_map(|step| machine.report_view_path(&step)).map(PathBuf::from);
     wrong.extend(reports.filter(|path| !path.is_file()));
     wrong
 }

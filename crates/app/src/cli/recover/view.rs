@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use protocol::steps::{DEFAULT_MAX_ITERATIONS, Steps};
-use protocol::{KindOf, Protocol as _, RunId, RunLocation, StepId, Turn};
-use runner::{Overrides, RunOptions, RunSpec, ViewImport};
+use protocol::{Protocol as _, RunId, RunLocation, StepId, Turn, protocol_kind};
+use runner::{DocumentImport, Overrides, RunOptions, RunSpec};
 use serde_json::Value;
 use store::{AnyStore, Backup, Damage, ExclusiveAccess, ReplacementDatabase, find_damage};
 
@@ -19,7 +19,7 @@ use crate::output;
 use crate::present::run_status;
 use crate::workspace::definition;
 use crate::workspace::definition::{Approvals, DefinitionOptions};
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 use crate::workspace::{self, Workspace};
 
 /// The flags for `--from-view`: the view, and what it does not contain.
@@ -55,7 +55,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     })?;
     let flags = &arguments.view;
     let workflow = flags.workflow.as_deref().expect("BUG: clap requires it");
-    let limits = DefinitionOptions {
+    let definition_options = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: flags.on_failure.into(),
@@ -64,10 +64,10 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         memory: Default::default(),
         report_schema: None,
     };
-    let definition = definition::read(workspace, workflow, limits)?;
+    let definition = definition::read(workspace, workflow, definition_options)?;
     let worktrees = definition.workflow().has_worktrees();
     // The branch of the lost run has the work of the steps that are done.
-    let wanted = WorktreeRequest { continue_branch: true, ..WorktreeRequest::default() };
+    let wanted = WorktreeRequirements { continue_branch: true, ..WorktreeRequirements::default() };
     let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let options = RunOptions {
@@ -84,15 +84,15 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     engine::require_profiles(&engine_config, &options, Steps::NAME, steps)?;
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
-    let import = ViewImport { path: view.display().to_string(), document, turns, request: None };
+    let import = DocumentImport { path: view.display().to_string(), document, turns, request: None };
     let now = workspace.clock.now();
     let status = block_on(async {
         let store = if arguments.dry_run { None } else { Some(open_or_create_store(workspace).await?) };
-        let (by, kind) = (workspace::person_author(), KindOf::<Steps>::STATIC);
+        let (by, kind) = (workspace::person_author(), protocol_kind::<Steps>());
         let status = runner::import_document(store.as_ref(), &by, now, kind, spec, import);
         status.await.map_err(|error| {
             Failure::from_document_import(&error, &run, view)
-                .while_doing(format_args!("cannot rebuild run `{run}` from `{}`", view.display()))
+                .context(format_args!("cannot rebuild run `{run}` from `{}`", view.display()))
         })
     })?;
     let word = run_status::label(status).1;

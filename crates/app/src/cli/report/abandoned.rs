@@ -24,11 +24,11 @@ pub(super) async fn is_abandoned(local_dir: &Path, run: &RunId, attempt: &Attemp
     matches!(is_live, Ok(Ok(Some(false))))
 }
 
-/// Returns whether the attempt is live, or `None` if there is no such run.
+/// Returns whether the attempt is live, running or stopping in the journal, or `None` if there is no such run.
 async fn is_live(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
     let workspace =
         Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;
     let Some(store) = workspace.existing_store().await? else { return Ok(None) };
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
     Ok(run_at.map(|run_at| run_at.state.run.live_attempts().any(|(live, _)| live == *attempt)))
 }

@@ -33,8 +33,9 @@ pub(super) async fn follow(
     holder: EngineHolder,
     arguments: &Arguments,
 ) -> Result<Option<Exit>, Failure> {
-    if arguments.detach || arguments.at_once || arguments.abandon_host.is_some() {
+    if arguments.detach || arguments.fail_at_once || arguments.abandon_host.is_some() {
         let EngineHolder { pid, host, .. } = holder;
+        // Only its own host can see whether the process is stopped by SIGSTOP.
         let held = EngineLockError::Held { run: run.clone(), pid, host, stopped: false };
         return Err(Failure::from(held)
             .hint("try again when that engine has ended; if it died, its lease expires within a minute"));

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use protocol::steps::{Definition, DefinitionSource, Reports, Status, Steps, fill_missing};
-use protocol::{KindOf, RunId, RunLocation, StepId, Turn};
-use runner::{RunAtRevision, RunOptions, RunSpec, ViewImport};
+use protocol::steps::{Definition, Reports, Status, Steps, StoredDefinition, fill_missing};
+use protocol::{RunId, RunLocation, StepId, Turn, protocol_kind};
+use runner::{DocumentImport, RunAtRevision, RunOptions, RunSpec};
 use serde_json::{Map, Value, json};
 use store::AnyStore;
 
-use super::start_at::original_definition;
+use super::start_at::stored_definition;
 use crate::cli::{diff, rm};
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -24,14 +24,14 @@ pub(super) async fn continue_in_new_run(
     step: &str,
 ) -> Result<RunId, Failure> {
     let old = &run_at.run;
-    let action = format!("cannot continue run `{old}` with the new version");
-    let with_action = |failure: Failure| failure.while_doing(&action);
+    let context = format!("cannot continue run `{old}` with the new version");
+    let with_context = |failure: Failure| failure.context(&context);
     let journal = workspace.load(store, old).await?;
-    rm::refuse_unfinished(&journal).map_err(with_action)?;
+    rm::refuse_unfinished(&journal).map_err(with_context)?;
     let options = &run_at.spec.options;
     if options.worktrees.is_some() || definition.workflow().has_worktrees() {
         let what = "it has worktrees, and a new run has worktrees and branches of its own";
-        return Err(with_action(
+        return Err(with_context(
             Failure::new(Exit::Refused, what)
                 .hint("run `callboard run WORKFLOW` to start a new run with the new version"),
         ));
@@ -44,11 +44,11 @@ pub(super) async fn continue_in_new_run(
     }
     let now = workspace.clock.now();
     let document = fill_missing(&definition, &location, now, document, &Reports::new()).document;
-    refuse_unfinished_needs(&definition, &document, step).map_err(with_action)?;
+    refuse_unfinished_needs(&definition, &document, step).map_err(with_context)?;
     diff::print(
         &difference::between(
-            &authored_parts(&original_definition(run_at)?),
-            &authored_parts(&definition.clone().into()),
+            &steps_with_prompts(&stored_definition(run_at)?),
+            &steps_with_prompts(&definition.clone().into()),
         ),
         "steps",
     );
@@ -56,11 +56,11 @@ pub(super) async fn continue_in_new_run(
     let options = RunOptions { location, ..options.clone() };
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let path = format!("run {old}, revision {}", run_at.revision);
-    let import = ViewImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
-    let (by, kind) = (workspace::person_author(), KindOf::<Steps>::STATIC);
+    let import = DocumentImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
+    let (by, kind) = (workspace::person_author(), protocol_kind::<Steps>());
     let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;
     imported
-        .map_err(|error| with_action(Failure::from_document_import(&error, &run, old.as_str().as_ref())))?;
+        .map_err(|error| with_context(Failure::from_document_import(&error, &run, old.as_str().as_ref())))?;
     output::note(format_args!("run `{run}` continues `{old}` with the new version; `{old}` stays as it is"));
     Ok(run)
 }
@@ -98,11 +98,11 @@ async fn free_name(store: &AnyStore, old: &RunId) -> Result<RunId, Failure> {
     unreachable!("BUG: there is always another number")
 }
 
-/// Returns the parts of a definition that an author changes, by step.
-fn authored_parts(definition: &DefinitionSource) -> Value {
+/// Returns the steps of the workflow file and the texts of their prompts, in the form that [`diff::print`] expects.
+fn steps_with_prompts(definition: &StoredDefinition) -> Value {
     let steps: Map<_, _> = definition
         .workflow
-        .written_steps()
+        .steps_in_file()
         .map(|step| {
             let mut value = serde_json::to_value(step).expect("BUG: a step is plain data");
             value["prompt text"] = definition.prompts.get(&step.id).cloned().into();

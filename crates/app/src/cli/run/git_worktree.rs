@@ -8,7 +8,7 @@ use supervisor::git::{self, WorktreeOptions};
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 use crate::workspace::definition;
-use crate::workspace::worktrees::{self, WorktreeRequest};
+use crate::workspace::worktrees::{self, WorktreeRequirements};
 
 /// Where worktrees are, relative to the repository.
 const ROOT: &str = ".agents/worktrees";
@@ -47,7 +47,7 @@ impl GitWorktree {
     /// Returns how the worktree is made. It is ignored by git if it is inside of the repository.
     pub(super) fn options(self, workspace: &Workspace, run: &RunId) -> Result<WorktreeOptions, Failure> {
         let repo = &workspace.repo;
-        let rename_flag = self.git_worktree_branch.is_some().then_some("--git-worktree-branch");
+        let branch_flag = self.git_worktree_branch.is_some().then_some("--git-worktree-branch");
         let branch = self.git_worktree_branch.unwrap_or_else(|| format!("agents/run-{run}"));
         let is_name = git::is_branch_name(repo, &branch)
             .map_err(|error| Failure::usage("cannot make a worktree").because(Some(&error)))?;
@@ -64,11 +64,11 @@ impl GitWorktree {
             })
         });
         let checkout = root.join(branch.replace('/', "__"));
-        let wanted = WorktreeRequest {
+        let wanted = WorktreeRequirements {
             no_merge: true,
             integration: Some(branch),
-            rename_flag,
-            ..WorktreeRequest::default()
+            branch_flag,
+            ..WorktreeRequirements::default()
         };
         let mut options = worktrees::options(workspace, run, wanted)?;
         if let Some(start) = start.transpose()? {
@@ -77,6 +77,7 @@ impl GitWorktree {
         options.dir = root.join(STATE).join(run.as_str());
         options.checkout = Some(checkout);
         options.keep = self.git_worktree_keep;
+        worktrees::refuse_leftovers(workspace, run, &options, branch_flag)?;
         if let Ok(inside) = root.strip_prefix(repo) {
             definition::exclude(repo, &[&format!("/{}/", inside.display())])?;
         }

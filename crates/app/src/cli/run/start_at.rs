@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use protocol::steps::{Definition, DefinitionSource, Steps};
+use protocol::steps::{Definition, Steps, StoredDefinition};
 use protocol::{Protocol as _, RunId};
 use runner::RunAtRevision;
 use store::AnyStore;
@@ -52,7 +52,7 @@ pub(super) async fn run(
 
 /// Fails if the run does not have a worktree. It continues in the one that it has.
 async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     match run_at.spec.options.worktrees {
         Some(_) => Ok(()),
@@ -72,7 +72,7 @@ pub(in crate::cli) async fn reuse_or_create_run(
     step: &str,
     policy: ChangePolicy,
 ) -> Result<RunId, Failure> {
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.kinds, &run, None).await?;
+    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
     match (refuse_changes(&run_at, &definition), policy) {
         (Ok(()), _) => Ok(run),
@@ -124,15 +124,15 @@ fn external_run(repo: &Path, rows: &[store::RunListing]) -> Option<String> {
 
 /// Fails if the workflow or a prompt is not what the run was started with.
 fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(), Failure> {
-    let current = DefinitionSource::from(definition.clone());
-    let original = original_definition(run_at)?;
+    let current = StoredDefinition::from(definition.clone());
+    let stored = stored_definition(run_at)?;
     let changed_prompts: Vec<_> = current
         .prompts
         .iter()
-        .filter(|(step, prompt)| original.prompts.get(*step) != Some(prompt))
+        .filter(|(step, prompt)| stored.prompts.get(*step) != Some(prompt))
         .map(|(step, _)| format!("the prompt of `{step}`"))
         .collect();
-    let workflow = (original.workflow != current.workflow).then(|| "the workflow file".to_owned());
+    let workflow = (stored.workflow != current.workflow).then(|| "the workflow file".to_owned());
     let changed: Vec<_> = workflow.into_iter().chain(changed_prompts).collect();
     if changed.is_empty() {
         return Ok(());
@@ -148,7 +148,7 @@ fn refuse_changes(run_at: &RunAtRevision, definition: &Definition) -> Result<(),
 }
 
 /// Returns the definition that the run was started with.
-pub(in crate::cli) fn original_definition(run_at: &RunAtRevision) -> Result<DefinitionSource, Failure> {
+pub(in crate::cli) fn stored_definition(run_at: &RunAtRevision) -> Result<StoredDefinition, Failure> {
     serde_json::from_str(run_at.spec.definition.get())
         .map_err(|_| Failure::usage(format!("run `{}` is not the run of a workflow", run_at.run)))
 }

@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let (run, stored) = find(&workspace, &store, &key).await?;
         let protocol = stored.protocol.clone();
         let DocumentAt { document, revision } =
-            runner::read_document(store.as_ref(), workspace.kinds, &run, stored).await?;
+            runner::read_document(store.as_ref(), workspace.protocols, &run, stored).await?;
         let (sequence, document) = (document.sequence(), document.to_value());
         let (name, value) = match &path {
             Some(pointer) => ("value", at_pointer(&document, pointer)?),

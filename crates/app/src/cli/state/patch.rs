@@ -72,7 +72,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let edited = runner::edit(&mut journal, workspace::person_author(), from, expect, &patch).await;
         let Edited { sequence, revision, written } = edited.map_err(|error| {
             Failure::from(error)
-                .while_doing(format_args!("cannot change the document of run `{run}`"))
+                .context(format_args!("cannot change the document of run `{run}`"))
                 .detail("run", run.as_str())
         })?;
         if json {

@@ -42,7 +42,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, until, path, location } = arguments;
-    let until = until.as_deref().map(condition).transpose()?;
+    let until = until.as_deref().map(parse_until).transpose()?;
     if let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/')) {
         at_pointer(&Value::Null, path)?;
     }
@@ -54,22 +54,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// The condition of --until.
 #[derive(Debug, PartialEq)]
-struct Condition {
+struct ExpectedValue {
     pointer: String,
     value: Value,
 }
 
-fn condition(given: &str) -> Result<Condition, Failure> {
+fn parse_until(given: &str) -> Result<ExpectedValue, Failure> {
     let split = given.split_once('=').filter(|(pointer, _)| pointer.starts_with('/'));
     let (pointer, value) = split.ok_or_else(|| {
         Failure::usage(format_args!("cannot parse `--until {given}`"))
             .hint("write it as POINTER=VALUE, such as `/metadata/status=completed`")
     })?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-    Ok(Condition { pointer: pointer.to_owned(), value })
+    Ok(ExpectedValue { pointer: pointer.to_owned(), value })
 }
 
-async fn watch(handle: &RunHandle, until: Option<&Condition>, path: Option<&str>) -> Result<Exit, Failure> {
+async fn watch(
+    handle: &RunHandle,
+    until: Option<&ExpectedValue>,
+    path: Option<&str>,
+) -> Result<Exit, Failure> {
     let RunHandle { store, run, workspace } = handle;
     let mut interrupts = engine::interrupts()?;
     let mut follower = Follower::at(handle, None).await?;
@@ -98,7 +102,7 @@ async fn watch(handle: &RunHandle, until: Option<&Condition>, path: Option<&str>
 }
 
 /// Prints a write with the document after it. Returns whether the condition of --until holds.
-fn print(follower: &Follower<'_>, write: &Write, until: Option<&Condition>, path: Option<&str>) -> bool {
+fn print(follower: &Follower<'_>, write: &Write, until: Option<&ExpectedValue>, path: Option<&str>) -> bool {
     let document = follower.run_at.machine().document().to_value();
     let holds = until.is_some_and(|until| document.pointer(&until.pointer) == Some(&until.value));
     let mut line = json!(write);
@@ -111,11 +115,11 @@ fn print(follower: &Follower<'_>, write: &Write, until: Option<&Condition>, path
 }
 
 /// The exit code, if watching ends here.
-fn exit(follower: &Follower<'_>, until: Option<&Condition>, holds: bool) -> Option<Exit> {
+fn exit(follower: &Follower<'_>, until: Option<&ExpectedValue>, holds: bool) -> Option<Exit> {
     let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
     match until {
         Some(_) if holds => Some(Exit::Success),
-        Some(Condition { pointer, value }) if finished => {
+        Some(ExpectedValue { pointer, value }) if finished => {
             output::note(format_args!("the run is finished and `{pointer}` is not `{value}`"));
             Some(Exit::Failed)
         }
@@ -136,10 +140,10 @@ mod tests {
             ("/a=\"7\"", "/a", json!("7")),
             ("/a=x=y", "/a", json!("x=y")),
         ] {
-            assert_eq!(condition(given).unwrap(), Condition { pointer: pointer.to_owned(), value });
+            assert_eq!(parse_until(given).unwrap(), ExpectedValue { pointer: pointer.to_owned(), value });
         }
         for given in ["/a", "a=1", "=1", ""] {
-            assert!(condition(given).is_err(), "{given}");
+            assert!(parse_until(given).is_err(), "{given}");
         }
     }
 }

@@ -43,7 +43,7 @@ impl<'a> Follower<'a> {
 
     /// The write of the current revision, whose entry is `stored`.
     pub(super) fn current(&self, stored: &StoredEntry) -> Result<Write, Failure> {
-        Ok(self.write(stored.revision, &self.decode(stored)?, vec![String::new()]))
+        Ok(self.describe_write(stored.revision, &self.decode(stored)?, vec![String::new()]))
     }
 
     /// Applies the next entry. Returns `None` if it did not change the document.
@@ -62,30 +62,30 @@ impl<'a> Follower<'a> {
         let before = edited.is_none().then(|| state.run.machine.document());
         state.fold(&entry).map_err(|error| unreadable(&self.handle.run, stored, &error))?;
         *revision = stored.revision;
-        let parts = state.run.machine.record(&entry).map_err(|error| {
-            Failure::from_error(Exit::Store, &error).code(Code::Damaged).while_doing(format_args!(
-                "cannot apply entry {} of run `{}`",
-                stored.revision, self.handle.run
-            ))
+        // `fold` leaves the document as it is; `record` applies the entry to it and returns the parts that changed.
+        let changed_parts = state.run.machine.record(&entry).map_err(|error| {
+            Failure::from_error(Exit::Store, &error)
+                .code(Code::Damaged)
+                .context(format_args!("cannot apply entry {} of run `{}`", stored.revision, self.handle.run))
         })?;
-        if parts.is_empty() {
+        if changed_parts.is_empty() {
             return Ok(None);
         }
         let changed = match before {
             Some(before) => changed_paths(&before.to_value(), &self.run_at.machine().document().to_value()),
             None => edited.unwrap_or_default(),
         };
-        Ok(Some(self.write(stored.revision, &entry, changed)))
+        Ok(Some(self.describe_write(stored.revision, &entry, changed)))
     }
 
-    fn write(&self, revision: Revision, entry: &Entry, changed: Vec<String>) -> Write {
+    fn describe_write(&self, revision: Revision, entry: &Entry, changed: Vec<String>) -> Write {
         let document = self.run_at.machine().document();
         let newest = document.last_change().unwrap_or_default();
         let by = match (&entry.input, &entry.by) {
             (Input::Edited { from: Some(attempt), .. }, _) => attempt.to_string(),
             (_, Author::Person { name, .. }) => name.clone(),
             (_, Author::Engine { .. }) => "engine".to_owned(),
-            (_, Author::Client { bucket, .. }) => format!("another client of {bucket}"),
+            (_, Author::BucketClient { bucket, .. }) => format!("another client of {bucket}"),
         };
         let (phase, event) = (newest["phase"].clone(), newest["event"].clone());
         Write { sequence: document.sequence(), revision, at: entry.at, phase, event, by, changed }
@@ -97,8 +97,8 @@ impl<'a> Follower<'a> {
 }
 
 fn unreadable(run: &RunId, stored: &StoredEntry, error: &BadEntry) -> Failure {
-    let doing = format!("cannot parse entry {} of run `{run}`", stored.revision);
-    Failure::from_error(Exit::Store, error).while_doing(doing)
+    let context = format!("cannot parse entry {} of run `{run}`", stored.revision);
+    Failure::from_error(Exit::Store, error).context(context)
 }
 
 /// The paths of JSON Patch operations (RFC 6902).

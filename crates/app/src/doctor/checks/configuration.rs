@@ -1,7 +1,7 @@
 //! The configuration, and whether the programs of its adapters exist.
 
 use super::{DoctorContext, Finding};
-use crate::config::{Adapter, Config, ConfigError};
+use crate::config::{Adapter, Config, ConfigError, Launch};
 use crate::engine::profiles;
 use crate::failure::{Code, Failure};
 
@@ -15,7 +15,11 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
     let adapters = config.adapters.iter();
     let problems = adapters.filter_map(|(name, adapter)| adapter_problem(context, name, &adapter.value));
     let problems: Vec<_> = problems.chain(role_problems(config)).collect();
-    if problems.is_empty() { vec![Finding::ok(CHECK, summary(config))] } else { problems }
+    if problems.is_empty() {
+        vec![Finding::ok(CHECK, summary(config)).details(unchecked_programs(config))]
+    } else {
+        problems
+    }
 }
 
 fn config_error(error: &ConfigError) -> Finding {
@@ -29,6 +33,18 @@ fn summary(config: &Config) -> String {
         [] => "no adapters; `--wrapper` or `--command-template` sets the agent of a run".to_owned(),
         names => format!("adapters for {}", names.join(", ")),
     }
+}
+
+/// Names the adapters whose programs only a shell could find.
+fn unchecked_programs(config: &Config) -> Option<String> {
+    let is_shell = |adapter: &Adapter| match adapter.launch {
+        Launch::Shell(_) => true,
+        Launch::Command(_) | Launch::Wrapper { .. } => false,
+    };
+    let shells = config.adapters.iter().filter(|(_, adapter)| is_shell(&adapter.value));
+    let names: Vec<_> = shells.map(|(name, _)| format!("`{name}`")).collect();
+    (!names.is_empty())
+        .then(|| format!("not checked: the programs in the `shell` lines of {}", names.join(", ")))
 }
 
 /// Returns a finding for each role whose adapter is not configured.

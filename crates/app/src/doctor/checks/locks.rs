@@ -65,7 +65,7 @@ impl Locks {
             if file == location.writer_lock() {
                 locks.writer_lock.push(holder);
             } else if let Some(run) = location.run_of_lock(&file) {
-                // The holder writes its name into the file when it takes the lock.
+                // The holder writes its pid and host into the file when it takes the lock.
                 let taken = fs::metadata(&file).and_then(|file| file.modified()).ok();
                 let held_for = taken.and_then(|taken| taken.elapsed().ok());
                 let engine = RunningEngine { pid: holder.pid, host: None, stopped: holder.stopped, held_for };

@@ -18,6 +18,7 @@ pub(super) async fn check(
     settings: &NatsSettings,
 ) -> (Vec<Finding>, Option<AnyStore>) {
     let address = format!("{} ({})", settings.server(), context.chosen_by);
+    // The local directories of stores on NATS are below the location of the embedded store.
     let embedded = match &context.location {
         Ok(location) => location,
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
@@ -47,7 +48,7 @@ pub(super) async fn check(
             (findings, Some(store))
         }
         Err(error) => {
-            let is_gone = matches!(error, Unavailable::NoStream { .. });
+            let is_gone = matches!(error, Unavailable::StreamDeleted { .. });
             let finding = Finding::failure(CHECK, &Failure::from(error));
             let finding = finding.detail(format!("store: {address}"));
             let recover = is_gone.then(|| format!("callboard recover --dry-run{}", context.flags));

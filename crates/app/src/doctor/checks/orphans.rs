@@ -48,7 +48,7 @@ pub(super) fn check(
 }
 
 /// Returns the directories that a mark of this store may name. Until the servers were read, these are the local
-/// directories of every store they have had.
+/// directories of every store they have had, which are below the location of the embedded store.
 fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
     match (&context.nats, &context.location) {
         (Some(settings), Ok(embedded)) if !store_was_read => {

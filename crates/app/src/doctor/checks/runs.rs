@@ -146,8 +146,9 @@ async fn find_live_attempts(
     });
     let live_attempts = live_attempts.collect();
     let repository = Path::new(&journal.spec.options.location.repo_dir);
-    let is_local = !repository.is_dir() || engine::uses_local_dir_of(store, repository)?;
-    Ok(RunAttempts { live_attempts, other_repository: (!is_local).then(|| repository.to_owned()) })
+    // A repository that is not on this machine has no local directory here.
+    let uses_our_local_dir = !repository.is_dir() || engine::uses_local_dir_of(store, repository)?;
+    Ok(RunAttempts { live_attempts, other_repository: (!uses_our_local_dir).then(|| repository.to_owned()) })
 }
 
 pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
@@ -173,7 +174,7 @@ pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
 fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
     let Unfinished { run, status, is_waiting, engine, live_attempts, other_repository } = unfinished;
     // A local directory named by the user is used as it is.
-    let other_repository = other_repository.as_ref().filter(|_| context.has_address());
+    let other_repository = other_repository.as_ref().filter(|_| context.has_server_address());
     let live_attempts = match live_attempts {
         Ok(live_attempts) => live_attempts,
         Err(failure) => {
@@ -241,7 +242,7 @@ fn on_resume(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> 
         Ok(ShimStatus::Dead) => format!("`{attempt}` has no process any more; resuming reads its report"),
         Ok(ShimStatus::Unclaimed) => format!("`{attempt}` was not started yet; resuming starts it"),
         Ok(ShimStatus::Void) => format!("`{attempt}` was stopped before it started"),
-        Ok(ShimStatus::Remote) => {
+        Ok(ShimStatus::InOtherContainer) => {
             format!("`{attempt}` is running in another container, which cannot be reached from here")
         }
         Err(error) => format!("`{attempt}`: {error}"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::entry::Entry;
 use protocol::run::{AttemptConsequence, Change};
-use protocol::{AttemptId, Kind, Revision, RunId, StepKind};
+use protocol::{AttemptId, ProtocolKind, Revision, RunId, StepKind};
 use runner::{EngineExit, Summary};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::present::run_status;
 use crate::query::inbox::InboxItem;
 
 /// Returns the events of an entry.
-pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry) -> Vec<Value> {
+pub(super) fn of(kind: &dyn ProtocolKind, run: &RunId, revision: Revision, entry: &Entry) -> Vec<Value> {
     let evidence = entry.input.evidence();
     let event = |name: &str, mut fields: Value| {
         let mut event = json!({ "event": name, "run": run, "revision": revision, "at": entry.at });
@@ -31,10 +31,10 @@ pub(super) fn of(kind: &dyn Kind, run: &RunId, revision: Revision, entry: &Entry
                 *kind,
             ),
         )),
-        Change::Ended { attempt, exit, kind } => {
-            let result = match exit {
+        Change::Ended { attempt, consequence, kind } => {
+            let result = match consequence {
                 AttemptConsequence::Reported => "reported",
-                AttemptConsequence::WillRetry { .. } | AttemptConsequence::Drained => "failed",
+                AttemptConsequence::WillRetry { .. } | AttemptConsequence::FailedWhileDraining => "failed",
                 AttemptConsequence::Exhausted => "exhausted",
                 AttemptConsequence::Interrupted { .. } => "interrupted",
                 AttemptConsequence::Stopped | AttemptConsequence::Released => "stopped",

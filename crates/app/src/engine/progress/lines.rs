@@ -2,19 +2,19 @@
 
 use anstyle::Style;
 use protocol::entry::Entry;
-use protocol::run::{AttemptConsequence, Change, RunStatus, StopCause};
-use protocol::{Kind, Outcome, RunId, StepId};
+use protocol::run::{AttemptConsequence, Change, RunStatus, RunStopCause};
+use protocol::{Outcome, ProtocolKind, RunId, StepId};
 use runner::EngineExit;
 
 use super::{EngineChange, WatchMode};
 use crate::engine::process::process_name;
 use crate::output::{self, CYAN, DIM, GREEN, RED, YELLOW, styled};
 use crate::present;
-use crate::present::turn;
+use crate::present::wording;
 
 /// Returns the lines of an entry.
-pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
-    let (step_noun, steps_noun) = kind.info().step;
+pub(crate) fn of(kind: &dyn ProtocolKind, entry: &Entry) -> Vec<String> {
+    let (step_noun, steps_noun) = kind.info().step_nouns;
     let evidence = entry.input.evidence();
     let error = evidence.and_then(|evidence| evidence.error.as_deref()).unwrap_or("no reason given");
     let error = output::single_line(error);
@@ -29,12 +29,12 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
                 lines.push(format!(
                     "{} {} started",
                     styled(CYAN, "▸"),
-                    turn::attempt(kind, attempt, *step_kind)
+                    wording::attempt(kind, attempt, *step_kind)
                 ));
             }
-            Change::Ended { attempt, exit, kind: step_kind } => {
-                let name = turn::attempt(kind, attempt, *step_kind);
-                lines.push(match exit {
+            Change::Ended { attempt, consequence, kind: step_kind } => {
+                let name = wording::attempt(kind, attempt, *step_kind);
+                lines.push(match consequence {
                     AttemptConsequence::Reported => match failure_reason(kind, entry, &attempt.step) {
                         Some(why) => format!("{} {name} failed: {why} {took}", styled(RED, "✗")),
                         None => format!("{} {name} finished {took}", styled(GREEN, "✓")),
@@ -44,7 +44,9 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
                         let wait = output::duration(std::time::Duration::from_millis(wait));
                         format!("{} {name} failed, retrying in {wait}: {error}", styled(YELLOW, "✗"))
                     }
-                    AttemptConsequence::Drained => format!("{} {name} failed: {error}", styled(YELLOW, "✗")),
+                    AttemptConsequence::FailedWhileDraining => {
+                        format!("{} {name} failed: {error}", styled(YELLOW, "✗"))
+                    }
                     AttemptConsequence::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
                     AttemptConsequence::Interrupted { .. } => {
                         format!("{} {name} was interrupted: {error}", styled(YELLOW, "↻"))
@@ -55,10 +57,10 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
                 });
             }
             Change::Status { status: RunStatus::Stopping(cause) } => lines.push(match cause {
-                StopCause::Interrupted => {
+                RunStopCause::EngineInterrupted => {
                     "interrupted: stopping the agents; press Ctrl-C again to kill them".to_owned()
                 }
-                StopCause::Requested => "stop requested: stopping the agents".to_owned(),
+                RunStopCause::Requested => "stop requested: stopping the agents".to_owned(),
             }),
             Change::Status { status: RunStatus::Draining(_) } => {
                 lines.push(format!(
@@ -74,15 +76,15 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
             Change::Waiting { step, conditions } => {
                 let what = match conditions.as_slice() {
                     [] => "a person".to_owned(),
-                    names => turn::conditions(names),
+                    names => wording::conditions(names),
                 };
                 lines.push(format!("{} {step} waits for {what}", styled(YELLOW, "?")));
             }
             Change::Answered { step, conditions } => {
-                let what = match (conditions.as_slice(), turn::fulfilled_conditions(entry)) {
+                let what = match (conditions.as_slice(), wording::fulfilled_conditions(entry)) {
                     ([], _) => "was answered".to_owned(),
-                    (_, Some(names)) => format!("may start: {}", turn::conditions_hold(names)),
-                    (names, None) => format!("no longer waits for {}", turn::conditions(names)),
+                    (_, Some(names)) => format!("may start: {}", wording::conditions_hold(names)),
+                    (names, None) => format!("no longer waits for {}", wording::conditions(names)),
                 };
                 lines.push(format!("{} {step} {what}", styled(GREEN, "✓")));
             }
@@ -97,7 +99,7 @@ pub(crate) fn of(kind: &dyn Kind, entry: &Entry) -> Vec<String> {
 }
 
 /// Returns why the entry fails the step although its report was valid.
-fn failure_reason(kind: &dyn Kind, entry: &Entry, step: &StepId) -> Option<&'static str> {
+fn failure_reason(kind: &dyn ProtocolKind, entry: &Entry, step: &StepId) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => kind.failure_reason(transition, step),
         Change::Status { .. }
@@ -118,10 +120,10 @@ pub(super) fn outcome(exit: EngineExit) -> (Style, &'static str) {
         EngineExit::Finished(Outcome::Succeeded) => (GREEN, "succeeded"),
         EngineExit::Finished(Outcome::Incomplete) => (YELLOW, "incomplete"),
         EngineExit::Finished(Outcome::Failed) => (RED, "failed"),
-        EngineExit::Stopped(StopCause::Interrupted | StopCause::Requested) => (YELLOW, "stopped"),
+        EngineExit::Stopped(RunStopCause::EngineInterrupted | RunStopCause::Requested) => (YELLOW, "stopped"),
         EngineExit::Waiting => (YELLOW, "waiting"),
         EngineExit::Remote => (YELLOW, "remote"),
-        EngineExit::Abandoned => (YELLOW, "abandoned"),
+        EngineExit::AttemptsLeftAlive => (YELLOW, "abandoned"),
     }
 }
 

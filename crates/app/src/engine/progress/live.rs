@@ -10,9 +10,9 @@ use protocol::entry::Entry;
 use protocol::run::Change;
 use protocol::{AttemptId, Machine};
 
-use super::keys::ControlEchoGuard;
+use super::control_echo::ControlEchoGuard;
 use crate::output;
-use crate::present::grid;
+use crate::present::step_table;
 
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -63,10 +63,10 @@ impl LiveDisplay {
     }
 
     /// Shows the steps of the run as a table, if its protocol has one.
-    pub(super) fn show_grid(&mut self, machine: &dyn Machine) {
-        let Some(grid) = machine.grid() else { return };
+    pub(super) fn show_step_table(&mut self, machine: &dyn Machine) {
+        let Some(step_table) = machine.step_table() else { return };
         let steps = machine.steps().into_iter().map(|step| (step.clone(), machine.step_summary(&step)));
-        let lines = grid::lines(&grid, &steps.collect::<Vec<_>>(), None);
+        let lines = step_table::lines(&step_table, &steps.collect::<Vec<_>>(), None);
         while self.table.len() < lines.len() {
             let style = ProgressStyle::with_template("  {msg}").expect("BUG: the template is invalid");
             let bar = ProgressBar::no_length().with_style(style);

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use supervisor::adapter::rehearsal::AGENT_PROGRAM;
+use supervisor::adapter::rehearsal::OWN_PROGRAM;
 
 /// Reports a partial output. The messages of `callboard report` go to the log of the attempt.
 pub(super) fn report_partial(output: &Value) -> io::Result<()> {
-    let mut report = Command::new(AGENT_PROGRAM)
+    let mut report = Command::new(OWN_PROGRAM)
         .args(["report", "--partial"])
         .stdin(Stdio::piped())
         .stdout(Stdio::inherit())

@@ -1,4 +1,4 @@
-//! One entry of a script: what the scripted agent does in one attempt.
+//! One attempt of a script: what the scripted agent does in it.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use protocol::closest;
-use protocol::located::{Entry, Located, Node, Rule, Value};
+use protocol::located::{Located, MappingEntry, Node, Rule, Value};
 use protocol::steps::load::parse_duration;
 use supervisor::adapter::rehearsal::{
     Behaviour, Fields, MAX_SCRIPTED_ATTEMPT, ScriptedAttempt, ScriptedOutput,
@@ -46,7 +46,7 @@ impl Reader<'_> {
             Value::Mapping(entries) => entries.as_slice(),
             Value::Text(text) => {
                 let key = Located { value: text.clone(), pos: node.pos };
-                word = [Entry { key, value: Rc::new(Node { pos: node.pos, value: Value::Null }) }];
+                word = [MappingEntry { key, value: Rc::new(Node { pos: node.pos, value: Value::Null }) }];
                 &word
             }
             Value::Null
@@ -64,11 +64,11 @@ impl Reader<'_> {
                 return None;
             }
         };
-        let is_modifier = |entry: &Entry| MODIFIERS.contains(&entry.key.value.as_str());
-        let [delay, partial] = MODIFIERS.map(|name| Entry::find(entries, name));
+        let is_modifier = |entry: &MappingEntry| MODIFIERS.contains(&entry.key.value.as_str());
+        let [delay, partial] = MODIFIERS.map(|name| MappingEntry::find(entries, name));
         let mut behaviours = entries.iter().filter(|entry| !is_modifier(entry));
         let behaviour = match behaviours.next() {
-            Some(Entry { key: kind, value }) => self.behaviour(step, kind, value),
+            Some(MappingEntry { key: kind, value }) => self.behaviour(step, kind, value),
             None if delay.is_some() || partial.is_some() => Some(Default::default()),
             None => {
                 self.problem(
@@ -80,14 +80,14 @@ impl Reader<'_> {
                 None
             }
         };
-        for Entry { key: second, .. } in behaviours {
+        for MappingEntry { key: second, .. } in behaviours {
             let message = format!("`{}` is a second behaviour in one attempt", second.value);
             let hint = "only `delay` and, for `peer`, `partial` can be combined with another; begin the next attempt \
                         with `- `";
             self.problem(second.pos, Rule::UnknownKey, message, hint);
         }
         let delay = match delay {
-            Some(Entry { value, .. }) => Some(self.duration(value)?),
+            Some(MappingEntry { value, .. }) => Some(self.duration(value)?),
             None => None,
         };
         let partial = match partial {
@@ -95,7 +95,7 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         let (behaviour, fields) = behaviour?;
-        let attempt = ScriptedAttempt { delay, partial, behaviour, fields };
+        let attempt = ScriptedAttempt { delay, partial, behaviour, fields, ..ScriptedAttempt::default() };
         let length = attempt.to_argument().len() + default_length(step);
         if length > MAX_SCRIPTED_ATTEMPT {
             let message = format!("this attempt has {length} bytes, the limit is {MAX_SCRIPTED_ATTEMPT}");
@@ -159,7 +159,7 @@ impl Reader<'_> {
     }
 
     fn gate_fail(&mut self, step: &ScriptStep, kind: &Located<String>, value: &Node) -> Option<Behaviour> {
-        if step.gate.is_none() {
+        if step.loop_back_to.is_none() {
             let (message, hint) = self.steps.not_a_gate(&step.step);
             self.problem(kind.pos, Rule::MissingKey, message, hint);
             return None;
@@ -183,12 +183,14 @@ impl Reader<'_> {
         };
         let [times, why] = self.find_keys("`gate_fail`", entries, ["times", "why"], &[]);
         let times = match times {
-            Some(Entry { value, .. }) => self.number("`times`", value, "a whole number from 1", "times: 1"),
+            Some(MappingEntry { value, .. }) => {
+                self.number("`times`", value, "a whole number from 1", "times: 1")
+            }
             None => Some(NonZeroU32::MIN),
         };
         let default = "rehearsed gate failure";
         let why = match why {
-            Some(Entry { value, .. }) => self.text_or("`why`", value, default),
+            Some(MappingEntry { value, .. }) => self.text_or("`why`", value, default),
             None => Some(default.to_owned()),
         };
         Some(Behaviour::GateFail { times: times?, why: why? })
@@ -211,7 +213,7 @@ impl Reader<'_> {
         let before = self.problems.count();
         let fields = self.fields(step, entries);
         let [logs, artifacts, write] =
-            self.find_keys("`ok`", entries, ["logs", "artifacts", "write"], step.fields);
+            self.find_keys("`ok`", entries, ["logs", "artifacts", "write"], step.ok_keys);
         let logs = self.texts(logs);
         let artifacts = self.texts(artifacts);
         let mut output = ScriptedOutput::default();
@@ -225,14 +227,14 @@ impl Reader<'_> {
     }
 
     /// Reads the files to write, by path.
-    fn files(&mut self, entry: Option<&Entry>) -> BTreeMap<String, String> {
-        let Some(Entry { value, .. }) = entry else { return BTreeMap::new() };
+    fn files(&mut self, entry: Option<&MappingEntry>) -> BTreeMap<String, String> {
+        let Some(MappingEntry { value, .. }) = entry else { return BTreeMap::new() };
         let Value::Mapping(files) = &value.value else {
             self.wrong_type("`write`", value, "a mapping", "write: {\"src/x.txt\": \"content\"}");
             return BTreeMap::new();
         };
         let mut written = BTreeMap::new();
-        for Entry { key: path, value: content } in files {
+        for MappingEntry { key: path, value: content } in files {
             self.check_path(path, "the repository");
             if let Some(text) = self.text(&format!("`{}`", path.value), content) {
                 written.insert(path.value.clone(), text);
@@ -253,8 +255,8 @@ impl Reader<'_> {
         }
     }
 
-    fn texts(&mut self, entry: Option<&Entry>) -> Vec<Located<String>> {
-        let Some(Entry { key, value }) = entry else { return Vec::new() };
+    fn texts(&mut self, entry: Option<&MappingEntry>) -> Vec<Located<String>> {
+        let Some(MappingEntry { key, value }) = entry else { return Vec::new() };
         let Value::List(items) = &value.value else {
             self.wrong_type(&format!("`{}`", key.value), value, "a list", &format!("{}: [\"…\"]", key.value));
             return Vec::new();

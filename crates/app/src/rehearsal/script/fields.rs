@@ -1,7 +1,7 @@
 //! What an attempt reports besides the fields of every report: complete and partial outputs. Invalid outputs are
 //! allowed, so that their refusal can be rehearsed.
 
-use protocol::located::{Entry, Located, Rule, Value as Yaml};
+use protocol::located::{Located, MappingEntry, Rule, Value as Yaml};
 use serde_json::Value;
 use supervisor::adapter::rehearsal::Fields;
 
@@ -11,10 +11,10 @@ use crate::rehearsal::script_steps::{REPORT, ScriptStep};
 
 impl Reader<'_> {
     /// Reads the additional report fields of a step.
-    pub(super) fn fields(&mut self, step: &ScriptStep, entries: &[Entry]) -> Fields {
+    pub(super) fn fields(&mut self, step: &ScriptStep, entries: &[MappingEntry]) -> Fields {
         let mut fields = Fields::new();
-        let is_report_field = |entry: &&Entry| step.fields.contains(&entry.key.value.as_str());
-        for Entry { key, value } in entries.iter().filter(is_report_field) {
+        let is_report_field = |entry: &&MappingEntry| step.ok_keys.contains(&entry.key.value.as_str());
+        for MappingEntry { key, value } in entries.iter().filter(is_report_field) {
             let json = value.to_json();
             if key.value == REPORT {
                 match json {
@@ -34,20 +34,24 @@ impl Reader<'_> {
     }
 
     /// Checks a score, which replaces a whole output and must not be combined with one.
-    fn check_score(&mut self, key: &Located<String>, score: &Value, entries: &[Entry]) {
+    fn check_score(&mut self, key: &Located<String>, score: &Value, entries: &[MappingEntry]) {
         let hint = "write `score: 86`, or `score: low`; anything else goes into `output`";
         if !score.is_number() && !score.is_string() {
             self.problem(key.pos, Rule::WrongType, "`score` is neither a number nor a word", hint);
         }
-        if Entry::find(entries, protocol::peer::output::OUTPUT).is_some() {
+        if MappingEntry::find(entries, protocol::peer::output::OUTPUT).is_some() {
             let message = "`score` stands beside `output`, which has a score of its own";
             self.problem(key.pos, Rule::UnknownKey, message, "write it as `quality_score` in `output`");
         }
     }
 
     /// Reads the partial outputs: one, or a list of them.
-    pub(super) fn partial(&mut self, step: &ScriptStep, Entry { key, value }: &Entry) -> Option<Vec<Value>> {
-        if step.fields.is_empty() || self.steps.are_dynamic {
+    pub(super) fn partial(
+        &mut self,
+        step: &ScriptStep,
+        MappingEntry { key, value }: &MappingEntry,
+    ) -> Option<Vec<Value>> {
+        if step.ok_keys.is_empty() || self.steps.are_created_by_run {
             let message =
                 format!("{} `{}` has no output, so it cannot report progress", self.steps.noun.0, step.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");

@@ -296,7 +296,7 @@ fn behaviours_that_a_cycle_does_not_have_are_refused() {
         format!("{}: {} ({})", problem.rule, problem.message, problem.hint)
     });
     insta::assert_snapshot!(shown.join("\n"), @"
-    missing-key: a cycle has no gates (write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails)
+    missing-key: a peer cycle has no gates (write `ok: {score: 40}` for an unsuccessful review, `fail` for a phase that fails)
     unknown-key: `scor` is not a key of `ok` (did you mean `score`?)
     wrong-type: `score` is neither a number nor a word (write `score: 86`, or `score: low`; anything else goes into `output`)
     unknown-key: `score` stands beside `output`, which has a score of its own (write it as `quality_score` in `output`)
@@ -304,7 +304,7 @@ fn behaviours_that_a_cycle_does_not_have_are_refused() {
     ");
     for (text, message) in [
         ("phases: {plan: [ok: {score: 3}]}", "`score` is not a key of `ok`"),
-        ("phases: {planner: [ok]}", "a cycle has no phase `planner`"),
+        ("phases: {planner: [ok]}", "a peer cycle has no phase `planner`"),
         ("steps: {plan: [ok]}", "`steps` is not a key of a script"),
     ] {
         assert_eq!(load(text, &ScriptSteps::of_peer()).unwrap_err()[0].message, message);
@@ -328,7 +328,7 @@ fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
 
 #[test]
 fn a_script_for_dynamic_steps_has_a_list_per_turn() {
-    let steps = ScriptSteps { are_dynamic: true, ..ScriptSteps::of_peer() };
+    let steps = ScriptSteps { are_created_by_run: true, ..ScriptSteps::of_peer() };
     let script = "phases:\n  A.qa:\n    - ok: {report: {verdict: FAIL}}\n    - [crash, ok]\n";
     let turns = load(script, &steps).unwrap().turns;
     let turns = &turns[&StepId::new("A.qa").unwrap()];

@@ -10,7 +10,7 @@ use crate::config::{Config, Flags};
 
 /// The result of reading the file and its prompts.
 #[derive(Debug)]
-pub(crate) struct Read {
+pub(crate) struct ReadResult {
     /// The workflow and the prompts of the steps that have one, in the order of the steps; `None` if there are problems.
     pub(crate) workflow: Option<(Workflow, Vec<String>)>,
     /// In the order of the file.
@@ -63,7 +63,7 @@ impl KnownChecks {
 }
 
 /// Reads a workflow and its prompts. A missing prompt and an unknown check are reported with all other problems.
-pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) -> Read {
+pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) -> ReadResult {
     let WorkflowAnalysis { workflow, mut problems, mut warnings, prompts, checks } = load::analyze(source);
     let unknown = checks.iter().filter_map(|reference| known.problem(reference));
     match known {
@@ -79,7 +79,7 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) 
     }
     problems.sort_by_key(|problem| (problem.line, problem.column));
     let workflow = workflow.filter(|_| problems.is_empty()).map(|workflow| (workflow, texts));
-    Read { workflow, problems, warnings }
+    ReadResult { workflow, problems, warnings }
 }
 
 /// Returns a step's prompt, or reads it from the first existing path: an absolute path itself, `.agents/prompts` by

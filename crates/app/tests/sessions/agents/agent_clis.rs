@@ -16,14 +16,14 @@ fn example(configuration: &str) -> TestEnv {
     test_env.write("workflow.yaml", include_str!("../../../../../examples/agents/workflow.yaml"));
     test_env.write("prompts/code.md", include_str!("../../../../../examples/agents/prompts/code.md"));
     test_env.write("prompts/review.md", include_str!("../../../../../examples/agents/prompts/review.md"));
-    test_env.write_program(test_env.shared_dir().join("claude"), include_str!("../../agents/claude"));
-    test_env.write_program(test_env.shared_dir().join("codex"), include_str!("../../agents/codex"));
+    test_env.write_program(test_env.agent_dir().join("claude"), include_str!("../../agents/claude"));
+    test_env.write_program(test_env.agent_dir().join("codex"), include_str!("../../agents/codex"));
     test_env
 }
 
 /// Runs the example's workflow with the stand-ins first in PATH.
-fn run(test_env: &TestEnv) -> testkit::Session {
-    let path = format!("{}:{}", test_env.shared_dir().display(), std::env::var("PATH").expect("PATH is set"));
+fn run(test_env: &TestEnv) -> testkit::CallOutput {
+    let path = format!("{}:{}", test_env.agent_dir().display(), std::env::var("PATH").expect("PATH is set"));
     test_env
         .callboard(&["run", "workflow.yaml", "--run-id", "change", "--max-attempts", "1"])
         .env("PATH", path)

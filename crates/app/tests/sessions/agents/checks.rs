@@ -62,7 +62,7 @@ fn checks_are_detected_and_config_shows_where() {
 #[test]
 fn an_interrupt_ends_the_check_that_is_running() {
     let test_env = test_env();
-    let shared = test_env.shared_dir().display().to_string();
+    let shared = test_env.agent_dir().display().to_string();
     test_env.write(
         "callboard.toml",
         &format!("[checks]\nslow = ['sh', '-c', 'touch {shared}/started; exec sleep 600']\nnext = ['touch', '{shared}/next']\n"),
@@ -72,7 +72,7 @@ fn an_interrupt_ends_the_check_that_is_running() {
     running.interrupt();
     let ended = running.wait();
     assert_eq!(ended.code, 130, "{}", ended.transcript());
-    assert!(!test_env.shared_dir().join("next").exists());
+    assert!(!test_env.agent_dir().join("next").exists());
 }
 
 /// Makes a workflow of one step in a worktree; its first turn fails the check `test`, which runs `shell_before` first.
@@ -82,7 +82,7 @@ fn with_failing_first_turn(shell_before: &str) -> TestEnv {
     test_env.write("callboard.toml", &format!("[checks]\ntest = ['sh', '-c', '''{line}''']\n"));
     test_env.workflow_yaml(&["id: a, worktree: true"]);
     test_env.script_agent(&[
-        "a * do case $STEP_ITERATION in 1) echo red ;; *) echo green ;; esac >page.txt; hand_in COMPLETED wrote",
+        "a * do case $STEP_ITERATION in 1) echo red ;; *) echo green ;; esac >page.txt; write_report COMPLETED wrote",
     ]);
     test_env
 }
@@ -115,10 +115,10 @@ fn a_rehearsal_does_not_run_the_checks_of_the_merged_tree() {
 fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
     let shared = "$CALLBOARD_TEST_SHARED";
     let test_env = with_failing_first_turn(&format!(
-        "echo $$ >>{shared}/checks; touch {shared}/started; read go <{shared}/gate;"
+        "echo $$ >>{shared}/checks; touch {shared}/started; read go <{shared}/barrier;"
     ));
-    let mut gate = test_env.barrier("gate");
-    let shared = test_env.shared_dir();
+    let mut barrier = test_env.barrier("barrier");
+    let shared = test_env.agent_dir();
     let start =
         |arguments: &[&str]| test_env.callboard(arguments).env("CALLBOARD_TEST_SHARED", &shared).start();
     let agent = test_env.agent_path();
@@ -133,7 +133,7 @@ fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
     let first = pids.lines().next().unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{first}/stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "the check of the killed engine is alive: {stat}");
-    gate.open();
+    barrier.open();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     let merges = test_env.git(&["log", "--format=%(trailers:key=Callboard-Effect,valueonly)", "main"]);
@@ -145,10 +145,10 @@ fn a_merge_whose_engine_was_killed_during_its_checks_is_made_once() {
 #[test]
 fn an_interrupt_ends_the_checks_of_a_merge_and_costs_no_attempt() {
     let test_env = with_failing_first_turn(
-        "touch \"$CALLBOARD_TEST_SHARED/started\"; read go <\"$CALLBOARD_TEST_SHARED/gate\";",
+        "touch \"$CALLBOARD_TEST_SHARED/started\"; read go <\"$CALLBOARD_TEST_SHARED/barrier\";",
     );
-    let mut gate = test_env.barrier("gate");
-    let shared = test_env.shared_dir();
+    let mut barrier = test_env.barrier("barrier");
+    let shared = test_env.agent_dir();
     let agent = test_env.agent_path();
     let arguments = ["run", "wf.yaml", "--run-id", "trial", "--wrapper", agent.to_str().unwrap()];
     let engine = test_env.callboard(&arguments).env("CALLBOARD_TEST_SHARED", &shared).start();
@@ -156,7 +156,7 @@ fn an_interrupt_ends_the_checks_of_a_merge_and_costs_no_attempt() {
     engine.interrupt();
     let ended = engine.wait();
     assert_eq!(ended.code, 130, "{}", ended.transcript());
-    gate.open();
+    barrier.open();
     let ended = test_env.callboard(&["resume", "trial"]).env("CALLBOARD_TEST_SHARED", &shared).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
     assert_eq!(test_env.git(&["show", "main:page.txt"]), "green\n");

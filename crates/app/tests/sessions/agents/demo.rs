@@ -225,7 +225,7 @@ fn an_agent_cannot_run_the_demo() {
 #[test]
 fn ctrl_c_ends_the_engine_and_the_agents_and_removes_the_folder() {
     let test_env = test_env();
-    // The tester hangs, so that the demo is interrupted while it waits.
+    // The tester calls `date`, which hangs here, so that the demo is interrupted while it waits.
     let stuck = "#!/bin/sh\necho >\"$REPO_DIR/../stuck\"\nread -r _ <\"$REPO_DIR/../release\"\n";
     let path = path_with_first(&write_program_dir(&test_env, "date", stuck));
     let running = demo(&test_env, &[]).env("PATH", path).start();

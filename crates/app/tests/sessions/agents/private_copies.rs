@@ -3,17 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use protocol::{Answer, KindOf, Kinds, RunId, StepId};
+use protocol::{Answer, Protocols, RunId, StepId, protocol_kind};
 use runner::{Clock, Journal};
 use serde_json::{Value, json};
-use testkit::harness::{block_on, spec, test_author, worktrees, wrapper};
+use testkit::harness::{block_on, run_spec, test_author, worktrees, wrapper};
 use testkit::items::{Definition, Items};
-use testkit::{Running, Session, TestEnv};
+use testkit::{CallOutput, Running, TestEnv};
 
-const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+const PROTOCOLS: Protocols = Protocols(&[protocol_kind::<Items>()]);
 
-const PLAN: &str =
-    r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}]'; hand_in COMPLETED planned"#;
+const PLAN: &str = r#"plan * do extra_fields=', "items": [{"id": "lamp", "name": "a lamp"}]'; write_report COMPLETED planned"#;
 
 /// The file of the item, in the worktree and in the repository.
 const FILE: &str = ".items/trial/lamp.json";
@@ -34,13 +33,13 @@ fn open_run(agent_directory: AgentDirectory, make: &str) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
     test_env.script_agent(&[PLAN, make]);
     let definition = Definition::new("furnish the room");
-    let mut spec = spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent_path())));
+    let mut spec = run_spec(&definition, &run(), test_env.repo(), Some(wrapper(&test_env.agent_path())));
     spec.options.worktrees = match agent_directory {
         AgentDirectory::Worktree => Some(worktrees(&test_env, &run())),
         AgentDirectory::Repository => None,
     };
     let store = test_env.open_store();
-    block_on(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, test_author(), spec)).unwrap();
+    block_on(runner::open(&store, &Clock::system(), protocol_kind::<Items>(), test_author(), spec)).unwrap();
     test_env
 }
 
@@ -53,7 +52,7 @@ fn integration_worktree(test_env: &TestEnv) -> PathBuf {
 }
 
 /// Waits until the item waits for its approval, approves it, and returns the item and the session of the engine.
-fn approve(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
+fn approve(test_env: &TestEnv, engine: Running<'_>) -> (Value, CallOutput) {
     let directory = test_env.repo().join(".items/trial");
     fs::create_dir_all(&directory).unwrap();
     let item = testkit::wait_until(&directory, "the item waits for a person", || {
@@ -61,8 +60,9 @@ fn approve(test_env: &TestEnv, engine: Running<'_>) -> (Value, Session) {
         let item: Value = serde_json::from_str(&text).expect("a view is whole");
         (item["approve"]["status"] == "waiting").then_some(item)
     });
-    let mut journal =
-        block_on(Journal::load(&test_env.open_store(), &Clock::system(), KINDS, &run())).unwrap().unwrap();
+    let mut journal = block_on(Journal::load(&test_env.open_store(), &Clock::system(), PROTOCOLS, &run()))
+        .unwrap()
+        .unwrap();
     let step = StepId::new("lamp.approve").unwrap();
     block_on(runner::answer(&mut journal, test_author(), &step, None, Answer::Approve { text: None }))
         .unwrap();
@@ -84,7 +84,7 @@ fn evidence(test_env: &TestEnv, attempt: &str) -> Value {
 fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
     let test_env = open_run(
         AgentDirectory::Worktree,
-        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$shared/edited"; read -r _ <"$shared/go"; note end "$CALLBOARD_ATTEMPT""#,
+        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/"running"/"done"/' .items/trial/lamp.json; echo >brass.txt; echo >"$shared/edited"; read -r _ <"$shared/go"; log_event end "$CALLBOARD_ATTEMPT""#,
     );
     let mut go = test_env.barrier("go");
     let engine = resume(&test_env);
@@ -119,7 +119,7 @@ fn an_edited_file_is_a_report_also_if_the_engine_is_killed_meanwhile() {
 fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
     let test_env = open_run(
         AgentDirectory::Worktree,
-        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
+        r#"lamp.make * do sed -i 's/"description": ""/"description": "of brass"/; s/a lamp/a throne/' .items/trial/lamp.json; log_event end "$CALLBOARD_ATTEMPT""#,
     );
     let engine = resume(&test_env);
     let (item, ended) = approve(&test_env, engine);
@@ -136,7 +136,7 @@ fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
 fn edits_that_are_all_refused_cost_an_attempt() {
     let test_env = open_run(
         AgentDirectory::Worktree,
-        r#"lamp.make 1 do sed -i 's/a lamp/a throne/' .items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#,
+        r#"lamp.make 1 do sed -i 's/a lamp/a throne/' .items/trial/lamp.json; log_event end "$CALLBOARD_ATTEMPT""#,
     );
     let engine = resume(&test_env);
     let (item, ended) = approve(&test_env, engine);
@@ -151,14 +151,15 @@ fn edits_that_are_all_refused_cost_an_attempt() {
 
 #[test]
 fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
-    let make = r#"lamp.make 1 do printf '{"name": ' >.items/trial/lamp.json; note end "$CALLBOARD_ATTEMPT""#;
+    let make =
+        r#"lamp.make 1 do printf '{"name": ' >.items/trial/lamp.json; log_event end "$CALLBOARD_ATTEMPT""#;
     let test_env = open_run(AgentDirectory::Worktree, make);
     assert_eq!(approve(&test_env, resume(&test_env)).1.code, 0);
     let torn = evidence(&test_env, "lamp.make#1.1");
     assert_eq!(torn["kind"], "invalid_report", "{torn:#}");
     assert!(torn["error"].as_str().unwrap().contains("it is not JSON"), "{torn:#}");
     for change in ["rm .items/trial/lamp.json", ":"] {
-        let make = format!(r#"lamp.make 1 do {change}; note end "$CALLBOARD_ATTEMPT""#);
+        let make = format!(r#"lamp.make 1 do {change}; log_event end "$CALLBOARD_ATTEMPT""#);
         let test_env = open_run(AgentDirectory::Worktree, &make);
         assert_eq!(approve(&test_env, resume(&test_env)).1.code, 0);
         assert_eq!(evidence(&test_env, "lamp.make#1.1")["kind"], "no_report", "{change}");
@@ -167,7 +168,7 @@ fn a_torn_a_deleted_and_an_unchanged_file_are_no_report() {
 
 #[test]
 fn a_run_in_the_repository_has_no_private_copies() {
-    let make = r#"lamp.make * do cat .items/trial/lamp.json >"$shared/seen"; hand_in COMPLETED made"#;
+    let make = r#"lamp.make * do cat .items/trial/lamp.json >"$shared/seen"; write_report COMPLETED made"#;
     let test_env = open_run(AgentDirectory::Repository, make);
     let (_, ended) = approve(&test_env, resume(&test_env));
     assert_eq!(ended.code, 0, "{}", ended.transcript());

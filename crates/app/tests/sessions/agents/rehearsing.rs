@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use testkit::{Session, TestEnv};
+use testkit::{CallOutput, TestEnv};
 
 use crate::sessions::last_error;
 
@@ -29,7 +29,7 @@ fn script(test_env: &TestEnv, steps: &str) -> String {
 }
 
 fn script_file(test_env: &TestEnv) -> PathBuf {
-    test_env.shared_dir().join("script.yaml")
+    test_env.agent_dir().join("script.yaml")
 }
 
 /// Runs the workflow with the flag `--rehearse` or `--rehearse=FILE`, and expects this exit code.
@@ -49,7 +49,7 @@ fn file_of(test_env: &TestEnv, step: &str, number: &str, file: &str) -> PathBuf 
 }
 
 /// Returns stdout and stderr, without redaction.
-fn output_of(session: &Session) -> String {
+fn output_of(session: &CallOutput) -> String {
     format!("{}{}", session.stdout, session.stderr)
 }
 
@@ -111,22 +111,22 @@ fn a_gate_fails_twice_and_then_passes() {
 
 #[test]
 fn every_scripted_failure_is_reported_by_its_name() {
-    let steps = ["hangs", "crashes", "leaves", "babbles"];
+    let steps = ["hangs", "crashes", "exits", "babbles"];
     let written = steps
         .map(|id| format!("id: {id}, max_attempts: 1, timeout: {}", if id == "hangs" { "1s" } else { "1h" }));
     let test_env = rehearsal(&written.each_ref().map(String::as_str));
-    let rehearse =
-        script(&test_env, "  hangs: [hang]\n  crashes: [crash]\n  leaves: [exit: 3]\n  babbles: [rubbish]\n");
-    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &rehearse];
+    let flag =
+        script(&test_env, "  hangs: [hang]\n  crashes: [crash]\n  exits: [exit: 3]\n  babbles: [rubbish]\n");
+    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--on-failure", "continue", &flag];
     let output = test_env.callboard(&arguments).run();
     assert_eq!(output.code, 1, "{}", output_of(&output));
     // The time until the timeout was noticed varies.
-    let shown = |error: String| match error.split_once(" after ") {
+    let without_duration = |error: String| match error.split_once(" after ") {
         Some((what, _)) => format!("{what} after […]"),
         None => error,
     };
     let document = test_env.document("trial");
-    let errors = steps.map(|step| shown(last_error(&document, step).to_owned())).join("\n");
+    let errors = steps.map(|step| without_duration(last_error(&document, step).to_owned())).join("\n");
     insta::assert_snapshot!(errors, @"
     Agent process timed out after […]
     Agent process was ended by signal 9 without a report: crashing
@@ -151,11 +151,10 @@ fn a_large_output_is_kept_and_a_leftover_child_is_killed() {
 }
 
 #[test]
-fn a_killed_engine_does_not_change_the_script() {
+fn a_rehearsal_resumes_with_its_script_although_the_file_was_removed() {
     let test_env = rehearsal(&["id: a", "id: b, needs: [a]"]);
-    let rehearse =
-        script(&test_env, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
-    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &rehearse];
+    let flag = script(&test_env, "  a: [delay: 300ms]\n  b: [fail: once, ok: {logs: [from the script]}]\n");
+    let arguments = ["run", "wf.yaml", "--run-id", "trial", "--json", &flag];
     let engine = test_env.callboard(&arguments).start();
     engine.wait_for_stdout("a#1.1");
     engine.kill();
@@ -169,7 +168,7 @@ fn a_killed_engine_does_not_change_the_script() {
 }
 
 #[test]
-fn a_rehearsed_run_is_refused_by_other_adapters() {
+fn a_rehearsed_run_cannot_be_retried_with_another_adapter() {
     let test_env = rehearsal(&["id: code"]);
     let flag = script(&test_env, "  code: [{fail: \"no\"}]\n");
     rehearse(&test_env, &flag, 1);
@@ -192,7 +191,7 @@ fn a_retried_run_is_still_rehearsed() {
 fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
     let root = tempfile::tempdir().unwrap();
     let report = root.path().join("report.json");
-    let behaviour = r#"{"behaviour": "report_then_hang"}"#;
+    let behaviour = r#"{"behaviour": "report_then_hang", "default_files": {"code.txt": "made"}}"#;
     let path = root.path().display().to_string();
     let variables = [
         ("RUN_ID", "trial"),
@@ -211,10 +210,11 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let printed: Vec<_> =
-        BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).take(3).collect();
-    assert_eq!(printed[1..], ["reported COMPLETED", "hanging"]);
-    assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.json"]));
+    let printed = BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let printed: Vec<_> = printed.take_while(|line| line != "hanging").collect();
+    assert_eq!(printed[1..], ["writing `code.txt`", "reported COMPLETED"]);
+    assert_eq!(json(&report)["artifacts"], serde_json::json!(["a.1.1.json", "code.txt"]));
+    assert_eq!(fs::read_to_string(root.path().join("code.txt")).unwrap(), "made");
     assert!(agent.try_wait().unwrap().is_none(), "it does not end by itself");
     agent.kill().unwrap();
     agent.wait().unwrap();
@@ -223,8 +223,8 @@ fn a_scripted_agent_that_reports_and_hangs_has_written_its_report() {
 #[test]
 fn a_broken_script_is_refused_before_anything_happens() {
     let test_env = rehearsal(&["id: code"]);
-    let rehearse = script(&test_env, "  coed: [ok]\n  code: [hnag]\n");
-    let output = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run();
+    let flag = script(&test_env, "  coed: [ok]\n  code: [hnag]\n");
+    let output = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &flag]).run();
     assert_eq!(output.code, 2);
     let printed = output_of(&output);
     for text in ["has 2 problems", ":2:3", "did you mean `code`?", ":3:10", "did you mean `hang`?"] {

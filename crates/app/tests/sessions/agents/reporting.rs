@@ -66,8 +66,8 @@ fn the_report_command_is_refused_after_the_attempt() {
 fn an_invalid_report_is_refused_at_once() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let report = |status: &str| {
@@ -81,7 +81,7 @@ fn an_invalid_report_is_refused_at_once() {
     error: the report cannot be accepted: the status is `MAYBE`, expected COMPLETED or FAILED
     [exit 2]
     ");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -106,12 +106,12 @@ fn a_gate_can_fail_with_the_report_command() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
     test_env.script_agent(&[
-        r#"review * do [ $STEP_ITERATION = 2 ] && hand_in COMPLETED fine || "$shared/callboard" report --gate-failure "no tests""#,
-        r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; "$shared/callboard" report --gate-failure "not mine" 2>"$shared/refused"; hand_in COMPLETED done"#,
+        r#"review * do [ $STEP_ITERATION = 2 ] && write_report COMPLETED fine || "$shared/callboard" report --gate-failure "no tests""#,
+        r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; "$shared/callboard" report --gate-failure "not mine" 2>"$shared/refused"; write_report COMPLETED done"#,
     ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let read = |name: &str| std::fs::read_to_string(test_env.shared_dir().join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(test_env.agent_dir().join(name)).unwrap();
     assert!(read("prompt").contains("\nno tests\n"), "{}", read("prompt"));
     assert_snapshot!(read("refused"), @"
     error: step `code` is not a gate, so it cannot send work back
@@ -122,29 +122,29 @@ fn a_gate_can_fail_with_the_report_command() {
 
 /// A wrapper whose agent reports a failed gate. As soon as the shim has recorded that, the wrapper overwrites the
 /// report with its own, which says nothing about the gate.
-const WRAPPER: &str = r#"read -r _ <"$shared/gate"; gate_failure=true; report COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; hand_in COMPLETED "exit code 0""#;
+const WRAPPER: &str = r#"read -r _ <"$shared/barrier"; gate_failure=true; report_json COMPLETED "no tests" >"$REPORT_PATH"; until [ -s "${REPORT_PATH%/*}/reports.jsonl" ]; do :; done; gate_failure=null; write_report COMPLETED "exit code 0""#;
 
 #[test]
 fn a_wrapper_that_overwrites_the_report_of_a_gate_does_not_lose_its_failure() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: code", "id: review, needs: [code], loop_back_to: code"]);
-    let prompt = r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; hand_in COMPLETED done"#;
+    let prompt = r#"code * do cp "$PROMPT_PATH" "$shared/prompt"; write_report COMPLETED done"#;
     test_env.script_agent(&[
-        &format!("review * do [ $STEP_ITERATION = 2 ] || {{ {WRAPPER}; exit; }}; hand_in COMPLETED ok"),
+        &format!("review * do [ $STEP_ITERATION = 2 ] || {{ {WRAPPER}; exit; }}; write_report COMPLETED ok"),
         prompt,
     ]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("review#1.1");
     // Without an engine only the shim sees the agent's report.
     running.kill();
     running.wait();
-    gate.open();
+    barrier.open();
     let attempt = test_env.attempt_dir("trial", "review", "1.1");
     testkit::wait_until(&attempt, "the exit record", || attempt.join("exit.json").exists().then_some(()));
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "code#2.1", "review#2.1"]);
-    let prompt = std::fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
+    let prompt = std::fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap();
     assert!(prompt.contains("exit code 0\nno tests\n"), "{prompt}");
 }

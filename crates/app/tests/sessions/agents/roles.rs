@@ -156,7 +156,7 @@ fn every_missing_adapter_is_named_before_the_run_exists() {
 }
 
 #[test]
-fn a_cycle_has_roles_too() {
+fn a_peer_cycle_has_roles_too() {
     let test_env = test_env();
     let agent = test_env.agent_path();
     let adapters = format!(
@@ -173,4 +173,22 @@ fn a_cycle_has_roles_too() {
         serde_json::from_str::<serde_json::Value>(&context).unwrap()["model"].clone()
     };
     assert_eq!((model("plan"), model("review")), ("m".into(), "strict".into()));
+}
+
+#[test]
+fn a_continued_peer_cycle_keeps_the_adapter_of_a_role_whose_model_is_replaced() {
+    let test_env = test_env();
+    let agent = test_env.agent_path();
+    test_env.write("callboard.toml", &format!("[adapters.all]\nwrapper = {agent:?}\n"));
+    test_env.script_agent(&["plan * exit 1"]);
+    let roles = ["planner", "executor", "expresser", "reviewer"].map(|role| format!("--role={role}=all"));
+    let mut start = vec!["peer", "create-spec", "dark mode", "--max-attempts", "1"];
+    start.extend(roles.iter().map(String::as_str));
+    assert_eq!(test_env.callboard(&start).run().code, 1);
+    test_env.script_agent(&[]);
+    let session = test_env.callboard(&["peer", "--continue", "--model", "planner=opus"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let run = "peer.spec.dark-mode.cycle.2";
+    let context = fs::read_to_string(test_env.attempt_dir(run, "plan", "1.1").join("context.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&context).unwrap()["model"], "opus");
 }

@@ -9,9 +9,9 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// Returns the environment of an agent with the behaviour `tell`, which writes its input to files.
+/// Returns the environment of an agent with the behaviour `save-input`, which writes its input to files.
 fn environment(test_env: &TestEnv) -> BTreeMap<String, String> {
-    let text = fs::read_to_string(test_env.shared_dir().join("environment")).expect("the agent wrote it");
+    let text = fs::read_to_string(test_env.agent_dir().join("environment")).expect("the agent wrote it");
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
@@ -24,7 +24,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
         "name: two words\nsteps:\n  - {id: plan-it, agent: coder, prompt: task.md}\n  - {id: b, agent: coder, prompt: \
          task.md, needs: [plan-it], model: large}\n",
     );
-    test_env.script_agent(&["b 1 exit 1", "b * tell"]);
+    test_env.script_agent(&["b 1 exit 1", "b * save-input"]);
     let flags = ["--wrapper-arg", "--model", "--wrapper-arg", "a b", "--env", "COLOUR=dark blue"];
     let session = test_env.run(&flags).env("SECRET", "kept").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -32,7 +32,7 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     let attempt = test_env.attempt_dir("trial", "b", "1.2");
     let path = |name: &str| attempt.join(name).display().to_string();
     let repo = test_env.repo().display().to_string();
-    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    let arguments = fs::read_to_string(test_env.agent_dir().join("arguments")).unwrap();
     #[rustfmt::skip]
     assert_eq!(
         arguments.lines().collect::<Vec<_>>(),
@@ -68,16 +68,16 @@ fn a_wrapper_gets_its_six_flags_and_every_variable_of_the_contract() {
     for (name, value) in expected {
         assert_eq!(variables.get(name).map(String::as_str), Some(value), "{name}");
     }
-    assert_eq!(fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(), repo);
+    assert_eq!(fs::read_to_string(test_env.agent_dir().join("directory")).unwrap().trim_end(), repo);
 }
 
 #[test]
 fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b 1 failed", "b * tell"]);
+    test_env.script_agent(&["b 1 failed", "b * save-input"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
+    let prompt = fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap();
     let own = prompt.split("\n## ").take(2).collect::<Vec<_>>().join("\n## ");
     assert_snapshot!(own, @"
     You are `coder`, working on step `b` of run `trial`.
@@ -106,7 +106,7 @@ fn the_prompt_holds_the_task_the_last_failure_and_upstream_results() {
 fn a_command_template_keeps_spaces_and_quotes_whole() {
     let test_env = TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "a b");
     test_env.write("wf.yaml", "name: t\nsteps:\n  - {id: a, agent: \"it's me\", prompt: task.md}\n");
-    test_env.script_agent(&["a * tell"]);
+    test_env.script_agent(&["a * save-input"]);
     let template = format!(
         "{} '--who is it' {{agent}} \"say \\\"{{step_id}}\\\"\" --in={{repo}} {{{{}}}}",
         test_env.agent_path().display()
@@ -114,7 +114,7 @@ fn a_command_template_keeps_spaces_and_quotes_whole() {
     let session =
         test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--command-template", &template]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    let arguments = fs::read_to_string(test_env.agent_dir().join("arguments")).unwrap();
     let repo = format!("--in={}", test_env.repo().display());
     assert_eq!(arguments.lines().collect::<Vec<_>>(), ["--who is it", "it's me", "say \"a\"", &repo, "{}"]);
 }
@@ -127,7 +127,7 @@ fn a_configured_agent_sees_an_allow_list_and_what_it_was_given() {
         format!("[adapters.coder]\nwrapper = {agent:?}\npass_env = [\"NAMED\"]\nenv = {{ OWN = \"x y\" }}\n");
     test_env.write("callboard.toml", &text);
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * tell"]);
+    test_env.script_agent(&["a * save-input"]);
     let run = test_env.callboard(&["run", "wf.yaml"]).env("SECRET", "no").env("NAMED", "yes");
     assert_eq!(run.run().code, 0);
     let variables = environment(&test_env);
@@ -217,7 +217,7 @@ fn the_command_line_wins_over_the_configuration() {
 #[test]
 fn needs_python3_a_python_wrapper_need_not_be_executable() {
     let test_env = test_env();
-    let wrapper = test_env.shared_dir().join("agent.py");
+    let wrapper = test_env.agent_dir().join("agent.py");
     fs::write(&wrapper, "import os, sys\nagent = os.path.join(os.path.dirname(__file__), 'agent.sh')\nos.execv(agent, [agent] + sys.argv[1:])\n").unwrap();
     test_env.workflow(&["a"]);
     let session = test_env.callboard(&["run", "wf.yaml", "--wrapper", wrapper.to_str().unwrap()]).run();
@@ -229,10 +229,10 @@ fn needs_python3_a_python_wrapper_need_not_be_executable() {
 fn agents_start_in_the_configured_directory() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * tell"]);
+    test_env.script_agent(&["a * save-input"]);
     let workdir = test_env.home();
     assert_eq!(test_env.run(&["--workdir", workdir.to_str().unwrap()]).run().code, 0);
-    let directory = fs::read_to_string(test_env.shared_dir().join("directory")).unwrap();
+    let directory = fs::read_to_string(test_env.agent_dir().join("directory")).unwrap();
     assert_eq!(directory.trim_end(), workdir.to_str().unwrap());
     assert_eq!(environment(&test_env)["REPO_DIR"], test_env.repo().to_str().unwrap());
 }
@@ -251,8 +251,8 @@ fn a_child_in_its_own_session_is_killed_with_the_agent() {
 fn a_variable_that_is_not_utf_8_reaches_the_agent() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&[r#"a * do printf %s "$ODD" >"$shared/odd"; hand_in COMPLETED "did it""#]);
+    test_env.script_agent(&[r#"a * do printf %s "$ODD" >"$shared/odd"; write_report COMPLETED "did it""#]);
     let not_utf_8 = std::ffi::OsStr::from_bytes(b"caf\xe9");
     assert_eq!(test_env.run(&[]).env("ODD", not_utf_8).run().code, 0);
-    assert_eq!(fs::read(test_env.shared_dir().join("odd")).unwrap(), b"caf\xe9");
+    assert_eq!(fs::read(test_env.agent_dir().join("odd")).unwrap(), b"caf\xe9");
 }

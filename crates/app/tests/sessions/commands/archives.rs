@@ -20,7 +20,7 @@ fn env_with_succeeded_run() -> TestEnv {
 
 /// Exports the run `trial` to a file in the shared directory.
 fn export_trial(test_env: &TestEnv, name: &str) -> PathBuf {
-    let file = test_env.shared_dir().join(name);
+    let file = test_env.agent_dir().join(name);
     let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     file
@@ -85,7 +85,7 @@ fn an_unfinished_attempt_is_interrupted_by_import() {
 }
 
 /// Waits until this many processes queue for the writer lock.
-pub(crate) fn wait_for_queue(test_env: &TestEnv, length: usize) {
+pub(crate) fn wait_for_writer_lock_queue(test_env: &TestEnv, length: usize) {
     wait_for_lock_queue(&test_env.store_dir().join("writer.lock"), length);
 }
 
@@ -116,14 +116,17 @@ fn of_two_imports_at_once_the_refused_one_removes_nothing_of_the_other() {
     });
     let imports = [target.callboard(&import).start(), target.callboard(&import).start()];
     if let Some(writer_lock) = writer_lock {
-        wait_for_queue(&target, 2);
+        wait_for_writer_lock_queue(&target, 2);
         drop(writer_lock);
     }
     let sessions = imports.map(|running| running.wait());
     let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort();
     assert_eq!(codes, [0, 3], "{}\n{}", sessions[0].transcript(), sessions[1].transcript());
-    assert!(target.attempt_dir("trial", "a", "1.1").join("prompt.md").exists(), "its papers are gone");
+    assert!(
+        target.attempt_dir("trial", "a", "1.1").join("prompt.md").exists(),
+        "the files of its attempt are gone"
+    );
     assert!(target.callboard(&["recover"]).run().stdout.contains("is intact"));
 }
 
@@ -157,14 +160,14 @@ fn an_import_that_was_killed_does_not_block_the_next() {
 #[track_caller]
 fn expect_import_refused(bytes: &[u8]) -> String {
     let target = test_env();
-    let file = target.shared_dir().join("bad.tar");
+    let file = target.agent_dir().join("bad.tar");
     fs::write(&file, bytes).unwrap();
     let session = target.callboard(&["import", file.to_str().unwrap()]).run();
     assert_eq!(session.code, 2, "{}", session.transcript());
     assert_eq!(target.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
     let leftovers: Vec<_> = fs::read_dir(target.store_dir().join("attempts")).unwrap().collect();
     assert!(leftovers.is_empty(), "{leftovers:?}");
-    assert!(!Path::new(&target.shared_dir()).join("evil").exists());
+    assert!(!Path::new(&target.agent_dir()).join("evil").exists());
     session.stderr
 }
 
@@ -212,11 +215,11 @@ fn a_truncated_or_changed_archive_is_refused_whole() {
 fn an_existing_file_is_not_overwritten() {
     let test_env = env_with_succeeded_run();
     export_trial(&test_env, "trial.tar");
-    let file = test_env.shared_dir().join("trial.tar");
+    let file = test_env.agent_dir().join("trial.tar");
     let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard export trial -o [KIT]/trial.tar
-    error: cannot write `[KIT]/trial.tar`
+    $ callboard export trial -o [SHARED]/trial.tar
+    error: cannot write `[SHARED]/trial.tar`
       caused by: File exists (os error 17)
 
     hint: choose another name with `-o`, or move the existing file

@@ -12,7 +12,9 @@ fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
     test_env.write("cycle.json", CYCLE);
     let session = test_env.callboard(&["check", "--as", "peer", "cycle.json"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert!(session.stdout.ends_with("ok: cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n"));
+    assert!(
+        session.stdout.ends_with("ok: peer cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n")
+    );
     let wrong_status = CYCLE.replacen("\"status\": \"completed\"", "\"status\": \"complete\"", 1);
     test_env.write(
         "cycle.json",

@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
-use testkit::{ProcessHandle, Session, TestEnv};
+use testkit::{CallOutput, ProcessHandle, TestEnv};
 
 use crate::sessions::test_env;
 
 /// Runs `doctor` without the agents that this machine may have on PATH.
-fn doctor(test_env: &TestEnv, extra_args: &[&str]) -> Session {
-    let path = test_env.shared_dir().join("bin");
+fn doctor(test_env: &TestEnv, extra_args: &[&str]) -> CallOutput {
+    let path = test_env.agent_dir().join("bin");
     fs::create_dir_all(&path).unwrap();
     let git = path.join("git");
     if !git.exists() {
@@ -30,7 +30,7 @@ fn find_program(program: &str) -> std::path::PathBuf {
 }
 
 /// Returns the findings of a check, without those about the stores of other tests, which run at the same time.
-fn findings(session: &Session, check: &str) -> Vec<Value> {
+fn findings(session: &CallOutput, check: &str) -> Vec<Value> {
     let all = session.json()["findings"].as_array().unwrap().clone();
     let of_this_store = |finding: &Value| !finding["message"].as_str().unwrap().contains("another store");
     all.into_iter().filter(|finding| finding["check"] == check && of_this_store(finding)).collect()
@@ -38,7 +38,7 @@ fn findings(session: &Session, check: &str) -> Vec<Value> {
 
 /// Returns the only finding of a check with the level `problem`. Fails if there is none, or more than one.
 #[track_caller]
-fn expect_one_problem(session: &Session, check: &str) -> Value {
+fn expect_one_problem(session: &CallOutput, check: &str) -> Value {
     let findings_of_check = findings(session, check);
     let mut problems = findings_of_check.iter().filter(|finding| finding["level"] == "problem");
     let first = problems.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
@@ -50,7 +50,7 @@ fn expect_one_problem(session: &Session, check: &str) -> Value {
 
 /// Fails if a finding has the level `problem`, except those about limits and disk of the test machine.
 #[track_caller]
-fn expect_no_problem(session: &Session) {
+fn expect_no_problem(session: &CallOutput) {
     let all = session.json();
     let problems = all["findings"].as_array().unwrap().iter().filter(|finding| finding["level"] == "problem");
     let problems: Vec<_> = problems.collect();
@@ -141,8 +141,8 @@ fn doctor_works_without_a_store_and_outside_git_and_creates_nothing() {
 fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let session = doctor(&test_env, &[]);
@@ -159,7 +159,7 @@ fn doctor_says_how_to_resume_a_run_whose_engine_was_killed() {
     assert_eq!(problem["message"], "run `trial` is unfinished and has no engine");
     assert_eq!(problem["commands"][0], "callboard resume trial");
     assert!(problem["details"][0].as_str().unwrap().contains("resuming adopts it"), "{problem}");
-    gate.open();
+    barrier.open();
     assert_eq!(test_env.callboard(&["resume", "--all"]).run().code, 0);
     test_env.wait_for_engine_exit("trial");
     expect_no_problem(&doctor(&test_env, &[]));
@@ -189,22 +189,22 @@ fn a_dead_attempt_is_distinguished_from_a_running_one() {
 fn a_suspended_engine_and_a_suspended_shim_are_named_with_how_to_continue_them() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.signal(Signal::STOP);
-    testkit::wait_until_stopped(running.pid());
+    testkit::wait_until_suspended(running.pid());
     let problem = expect_one_problem(&doctor(&test_env, &[]), "locks");
     assert_eq!(problem["commands"][0], format!("kill -CONT {}", running.pid()));
     running.signal(Signal::CONT);
     let shim = ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).unwrap();
     shim.signal(Signal::STOP);
-    testkit::wait_until_stopped(shim.pid());
+    testkit::wait_until_suspended(shim.pid());
     let problem = expect_one_problem(&doctor(&test_env, &[]), "runs");
     assert_eq!(problem["commands"][0], format!("kill -CONT {}", shim.pid()));
     shim.signal(Signal::CONT);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -218,7 +218,7 @@ fn embedded_a_suspended_holder_of_the_writer_lock_is_named_without_waiting() {
     let mut line = [0; 5];
     std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
     let pid = holder.pid();
-    testkit::wait_until_stopped(pid);
+    testkit::wait_until_suspended(pid);
     let session = doctor(&test_env, &[]);
     let problems: Vec<_> =
         findings(&session, "locks").into_iter().filter(|finding| finding["level"] == "problem").collect();
@@ -251,8 +251,8 @@ fn orphans_are_listed_with_the_command_that_ends_them() {
 fn a_process_of_an_ended_attempt_is_an_orphan_although_its_run_is_running() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     expect_no_problem(&doctor(&test_env, &[]));
@@ -260,7 +260,7 @@ fn a_process_of_an_ended_attempt_is_an_orphan_although_its_run_is_running() {
     let problem = expect_one_problem(&doctor(&test_env, &[]), "orphans");
     assert_eq!(problem["commands"][0], format!("kill {}", of_ended_attempt.pid()), "{problem}");
     drop(of_ended_attempt);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -361,6 +361,10 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
         "cannot start agent `check`: program `sh` was not found",
         "PATH has only git"
     );
+    std::os::unix::fs::symlink(find_program("sh"), test_env.agent_dir().join("bin/sh")).unwrap();
+    let config = &findings(&doctor(&test_env, &[]), "config")[0];
+    assert_eq!(config["level"], "ok", "{config:#}");
+    assert_eq!(config["details"][0], "not checked: the programs in the `shell` lines of `check`");
     test_env.write(
         "callboard.toml",
         "[adapters.scout]\ncommand = [\"git\"]\n[roles.default]\nadapter = \"scot\"\n",
@@ -374,7 +378,7 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
 #[test]
 fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
     let test_env = env_with_succeeded_run();
-    let bin = test_env.shared_dir().join("bin");
+    let bin = test_env.agent_dir().join("bin");
     fs::create_dir_all(&bin).unwrap();
     let agent = |name: &str, script: &str| {
         fs::write(bin.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -386,7 +390,7 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
         &format!(
             "{} 1000 & echo $! >{}; wait",
             find_program("sleep").display(),
-            test_env.shared_dir().join("child").display()
+            test_env.agent_dir().join("child").display()
         ),
     );
     let session = doctor(&test_env, &[]);
@@ -397,7 +401,7 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
     );
     let version_line = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
     assert!(findings(&session, "agents").iter().any(|finding| finding["message"] == version_line.as_str()));
-    let child: i32 = fs::read_to_string(test_env.shared_dir().join("child")).unwrap().trim().parse().unwrap();
+    let child: i32 = fs::read_to_string(test_env.agent_dir().join("child")).unwrap().trim().parse().unwrap();
     assert!(ProcessHandle::of(child).is_none(), "what it started is left");
 }
 
@@ -405,15 +409,15 @@ fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
 fn embedded_a_restored_backup_is_checked_before_the_first_write() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    let backup = test_env.shared_dir().join("backup.db");
+    let backup = test_env.agent_dir().join("backup.db");
     let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     database.execute("VACUUM INTO ?1", [backup.to_str().unwrap()]).unwrap();
     drop(database);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     fs::remove_dir_all(test_env.store_dir()).unwrap();
     fs::DirBuilder::new().mode(0o700).create(test_env.store_dir()).unwrap();

@@ -37,7 +37,7 @@ fn embedded_needs_sqlite3_the_runs_of_every_format_are_shown_checked_and_resumed
             }
         }
         // The repository of the fixture does not exist, so the run continues in another one.
-        let file = old.shared_dir().join("run.tar");
+        let file = old.agent_dir().join("run.tar");
         let file = file.to_str().unwrap();
         assert_eq!(old.callboard(&["export", "interrupted", "-o", file]).run().code, 0);
         let new = test_env();

@@ -10,8 +10,9 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-// Dumps of a key-value store, one key per line. G1 and G3 have cycles in two of the older formats. The cycle of
-// NEVER_EXECUTED is marked as completed, although its phase `execute` has no output.
+// Dumps of a key-value store, one key per line. G1 and G3 have cycles of generations 1 and 3 of the format; there were
+// four (0 to 3) before version 2, which is CURRENT. The cycle of NEVER_EXECUTED is marked as completed, although its
+// phase `execute` has no output.
 const G1: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
 const NEVER_EXECUTED: &str =
@@ -20,12 +21,12 @@ const CURRENT: &str = include_str!("../../../../protocol/tests/fixtures/peer/cyc
 
 /// Writes a dump to the shared directory.
 fn write_dump(test_env: &TestEnv, text: &str) -> PathBuf {
-    let file = test_env.shared_dir().join("dump.jsonl");
+    let file = test_env.agent_dir().join("dump.jsonl");
     fs::write(&file, text).unwrap();
     file
 }
 
-fn import(test_env: &TestEnv, dump: &Path, extra_args: &[&str]) -> testkit::Session {
+fn import(test_env: &TestEnv, dump: &Path, extra_args: &[&str]) -> testkit::CallOutput {
     let arguments = ["import", "--peer", dump.to_str().unwrap()];
     test_env.callboard(&arguments.iter().chain(extra_args).copied().collect::<Vec<_>>()).run()
 }
@@ -40,7 +41,7 @@ fn wait_for_next_second() {
 }
 
 /// Returns the id and the result of each cycle in the output of `import --json`.
-fn results(session: &testkit::Session) -> Vec<(String, String)> {
+fn results(session: &testkit::CallOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let cycles = session.json()["cycles"].as_array().unwrap().clone();
     cycles.iter().map(|cycle| (text(&cycle["cycle"]), text(&cycle["result"]))).collect()
@@ -105,7 +106,7 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
     $ callboard show peer:spec:user-auth:cycle:3
     peer.spec.user-auth.cycle.3 execute-tasks  paused  1/4 phases  revision 2
       execute-tasks peer:spec:user-auth:cycle:3, in_progress, sequence 5
-      revision 2: migrated from the dump `[KIT]/dump.jsonl`
+      revision 2: migrated from the dump `[SHARED]/dump.jsonl`
     no engine: run `callboard resume peer.spec.user-auth.cycle.3` to continue it
       succeeded (completed) plan     [TIME]  output 68 bytes
       running (in_progress) execute    output 21 bytes  one attempt timed out
@@ -121,7 +122,7 @@ fn an_unfinished_cycle_is_paused_and_resumes_in_its_phase() {
         without_agent.stderr
     );
     assert_eq!(test_env.journal("peer.spec.user-auth.cycle.3").len(), 2, "nothing has begun");
-    let agent = test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
+    let agent = test_env.write_program(test_env.agent_dir().join("peer.sh"), AGENT);
     let resumed = test_env.callboard(&["resume", cycle, "--wrapper", agent.to_str().unwrap()]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let started: Vec<_> = resumed.stderr.lines().filter(|line| line.ends_with("started")).collect();
@@ -162,10 +163,10 @@ fn bad_lines_are_reported_and_the_rest_is_imported() {
     let text = format!("{NEVER_EXECUTED}{{\"key\": \"peer.x\", \"value\": }}\nnot JSON\n");
     let session = import(&test_env, &write_dump(&test_env, &text), &["--write"]);
     assert_eq!(session.code, 2, "{}", session.transcript());
-    let shared = test_env.shared_dir().to_str().unwrap().to_owned();
-    assert_snapshot!(session.stderr.replace(&shared, "KIT"), @"
-    unreadable: KIT/dump.jsonl:2:28: expected value
-    unreadable: KIT/dump.jsonl:3:2: expected ident
+    let shared = test_env.agent_dir().to_str().unwrap().to_owned();
+    assert_snapshot!(session.stderr.replace(&shared, "SHARED"), @"
+    unreadable: SHARED/dump.jsonl:2:28: expected value
+    unreadable: SHARED/dump.jsonl:3:2: expected ident
     note: 1 cycle imported
     ");
     assert!(session.stdout.contains("execute failed  imported"), "{}", session.stdout);
@@ -174,7 +175,7 @@ fn bad_lines_are_reported_and_the_rest_is_imported() {
 #[test]
 fn a_directory_with_one_file_per_key_is_imported() {
     let test_env = test_env();
-    let keys = test_env.shared_dir().join("keys");
+    let keys = test_env.agent_dir().join("keys");
     fs::create_dir_all(keys.join("peer/spec/login/cycle/7")).unwrap();
     fs::write(keys.join("peer/spec/login/cycle/7/status"), "planning\n").unwrap();
     fs::write(keys.join("peer:spec:login:cycle:8:status"), "EXECUTION_FAILED").unwrap();
@@ -188,7 +189,7 @@ fn a_directory_with_one_file_per_key_is_imported() {
 #[test]
 fn a_document_of_version_2_is_imported_unchanged() {
     let test_env = test_env();
-    let keys = test_env.shared_dir().join("keys");
+    let keys = test_env.agent_dir().join("keys");
     fs::create_dir_all(&keys).unwrap();
     fs::write(keys.join("cycle.json"), CURRENT).unwrap();
     let session = import(&test_env, &keys, &["--write", "--json"]);
@@ -213,7 +214,7 @@ fn a_file_that_is_no_dump_is_refused_with_a_hint() {
         "{}",
         refused.transcript()
     );
-    let missing = import(&test_env, &test_env.shared_dir().join("missing"), &[]);
+    let missing = import(&test_env, &test_env.agent_dir().join("missing"), &[]);
     assert_eq!(missing.code, 2);
     assert!(missing.stderr.contains("cannot read the dump"), "{}", missing.transcript());
     for invalid_arguments in

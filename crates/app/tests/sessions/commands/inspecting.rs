@@ -80,7 +80,7 @@ fn events_are_one_json_object_per_line() {
     test_env.script_agent(&["a 1 exit 3"]);
     let session = test_env.run(&["--json"]).run();
     assert_eq!((session.code, session.stderr.as_str()), (0, ""));
-    let lines = session.events().into_iter().map(|event| {
+    let lines = session.json_lines().into_iter().map(|event| {
         assert_eq!(event["run"], "trial");
         let words =
             ["event", "attempt", "result", "error", "outcome"].map(|name| event[name].as_str().unwrap_or(""));

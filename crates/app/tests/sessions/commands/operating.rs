@@ -1,9 +1,9 @@
 //! Runs the commands of `docs/operating.md` about stuck workflows and torn files as they are written there, and those
-//! of the seed's manual.
+//! of the original's manual.
 
 use std::fs;
 
-use testkit::{Session, TestEnv};
+use testkit::{CallOutput, TestEnv};
 
 use crate::sessions::{status, test_env};
 
@@ -32,15 +32,16 @@ fn env_with_waiting_run() -> TestEnv {
 }
 
 /// Runs a shell line with `callboard` on PATH.
-fn run_in_shell(test_env: &TestEnv, line: &str) -> Session {
+fn run_in_shell(test_env: &TestEnv, line: &str) -> CallOutput {
     let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{path}", test_env.shared_dir().display());
+    let path = format!("{}:{path}", test_env.agent_dir().display());
     test_env.callboard(&[]).in_shell(line).env("PATH", path).run()
 }
 
 /// Returns the commands of a section of the page, in their order, with RUN and STEP filled in.
 fn commands(section: &str) -> Vec<String> {
-    let (_, text) = OPERATING_PAGE.split_once(&format!("\n## {section}\n")).expect("the manual has it");
+    let (_, text) =
+        OPERATING_PAGE.split_once(&format!("\n## {section}\n")).expect("the page has this section");
     let text = text.split_once("\n## ").map_or(text, |(text, _)| text);
     let lines = text.lines().filter_map(|line| line.strip_prefix("$ "));
     let filled = lines.map(|line| {
@@ -92,7 +93,7 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
     assert_eq!(status(&test_env.document("second"), "approval"), "WAITING_ON_HUMAN");
 }
 
-/// Runs the commands of the manual of the seed of `steps`, with `callboard` in place of its program.
+/// Runs the commands of the manual of the original of `steps`, with `callboard` in place of its program.
 #[test]
 fn the_commands_of_the_original_manual_work_as_written() {
     let test_env = env_with_waiting_run();

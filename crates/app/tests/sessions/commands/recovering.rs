@@ -30,7 +30,7 @@ fn env_with_four_runs() -> TestEnv {
     test_env.script_agent(&["b * hang"]);
     let running = test_env.run(&[]).start();
     // Nine attempts of the other three runs, and two of this one.
-    testkit::wait_until(&test_env.shared_dir(), "its second step", || {
+    testkit::wait_until(&test_env.agent_dir(), "its second step", || {
         (test_env.agent_log().started().len() == 11).then_some(())
     });
     running.interrupt();
@@ -78,8 +78,8 @@ fn embedded_an_intact_store_is_checked_and_left_alone() {
 fn embedded_a_store_with_a_live_engine_is_not_touched() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["recover"]).run().transcript(), @"
@@ -89,7 +89,7 @@ fn embedded_a_store_with_a_live_engine_is_not_touched() {
     hint: run `callboard stop trial`, then the same command again
     [exit 5]
     ");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 

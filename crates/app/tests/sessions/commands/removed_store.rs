@@ -49,7 +49,7 @@ fn embedded_a_removed_store_stops_the_engine_which_saves_an_emergency_copy() {
 #[test]
 fn embedded_without_a_state_directory_the_emergency_copy_goes_to_the_temporary_one() {
     let test_env = test_env();
-    let (state, temporary) = (test_env.shared_dir().join("state"), test_env.shared_dir().join("temporary"));
+    let (state, temporary) = (test_env.agent_dir().join("state"), test_env.agent_dir().join("temporary"));
     fs::write(&state, "not a directory").unwrap();
     fs::create_dir(&temporary).unwrap();
     test_env.workflow(&["a"]);
@@ -97,7 +97,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
     assert!(fresh.stderr.contains("there is no store, although"), "{}", fresh.stderr);
     let stderr = test_env.callboard(&["ls"]).run().stderr;
     assert!(!stderr.contains("there is no store"), "{stderr}");
-    testkit::orphans(&test_env.store_dir()).iter().for_each(testkit::Orphan::kill);
+    testkit::attempt_processes(&test_env.store_dir()).iter().for_each(testkit::AttemptProcess::kill);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let copy = test_env.shared_dir().join("copy.db");
+    let copy = test_env.agent_dir().join("copy.db");
     fs::copy(test_env.store_dir().join("callboard.db"), &copy).unwrap();
     fs::remove_dir_all(test_env.store_dir()).unwrap();
     let from = copy.to_str().unwrap();
@@ -124,7 +124,7 @@ fn embedded_a_dry_run_leaves_no_store_where_there_was_none() {
 fn embedded_a_moved_store_stops_the_engine_and_is_used_again_when_moved_back() {
     let test_env = test_env();
     let running = start_run(&test_env);
-    let moved_store = test_env.shared_dir().join("elsewhere");
+    let moved_store = test_env.agent_dir().join("elsewhere");
     fs::rename(test_env.store_dir(), &moved_store).unwrap();
     let ended = running.wait();
     assert_eq!(ended.code, 5, "{}", ended.transcript());
@@ -152,7 +152,8 @@ fn embedded_another_store_in_its_place_is_left_alone_and_can_import_the_runs() {
     let runs = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!(runs.as_array().unwrap().len(), 2, "{runs}");
     let second_recovery = test_env.callboard(&["recover", "--from", copy.to_str().unwrap()]).run();
-    assert!(second_recovery.stdout.contains("trial exists"), "{}", second_recovery.transcript());
+    let not_added = "were not added\n  trial exists";
+    assert!(second_recovery.stdout.contains(not_added), "{}", second_recovery.transcript());
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     test_env.expect_no_orphans();
 }

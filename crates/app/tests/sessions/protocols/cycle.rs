@@ -42,10 +42,10 @@ fn wait_for_master(test_env: &TestEnv, what: &str, predicate: impl Fn(&Value) ->
 
 /// Agents that write, break and fix a small program, one iteration after the other.
 const AGENTS: [&str; 4] = [
-    r#"ra * do more=', "specification": "FR-00'$STEP_ITERATION'", "summary": "specified"'; hand_in COMPLETED ok"#,
-    r#"ep * do more=', "tasks": [{"id": "TASK-00'$STEP_ITERATION'", "description": "do it", "files": ["greet.sh"]}]'; hand_in COMPLETED ok"#,
-    r#"cd * do case $STEP_ITERATION in 1) echo 'echo helo' >greet.sh ;; 2) echo 'echo hello' >greet.sh ;; 3) echo 'echo bye' >leave.sh; echo '[ "$(sh leave.sh)" = bye ] && echo "1 passed"' >>test.sh ;; esac; more=', "tasks_completed": ["TASK-00'$STEP_ITERATION'"], "changes": [{"file": "greet.sh", "action": "modify", "description": "changed"}]'; hand_in COMPLETED ok"#,
-    r#"vas * do case $STEP_ITERATION in 2) read -r _ <"$shared/extended" ;; 3) read -r _ <"$shared/killed" ;; esac; more=', "pass_rate": 100, "total_tests": 99, "coverage": 80, "summary": "validated"'; hand_in COMPLETED ok"#,
+    r#"ra * do extra_fields=', "specification": "FR-00'$STEP_ITERATION'", "summary": "specified"'; write_report COMPLETED ok"#,
+    r#"ep * do extra_fields=', "tasks": [{"id": "TASK-00'$STEP_ITERATION'", "description": "do it", "files": ["greet.sh"]}]'; write_report COMPLETED ok"#,
+    r#"cd * do case $STEP_ITERATION in 1) echo 'echo helo' >greet.sh ;; 2) echo 'echo hello' >greet.sh ;; 3) echo 'echo bye' >leave.sh; echo '[ "$(sh leave.sh)" = bye ] && echo "1 passed"' >>test.sh ;; esac; extra_fields=', "tasks_completed": ["TASK-00'$STEP_ITERATION'"], "changes": [{"file": "greet.sh", "action": "modify", "description": "changed"}]'; write_report COMPLETED ok"#,
+    r#"vas * do case $STEP_ITERATION in 2) read -r _ <"$shared/extended" ;; 3) read -r _ <"$shared/killed" ;; esac; extra_fields=', "pass_rate": 100, "total_tests": 99, "coverage": 80, "summary": "validated"'; write_report COMPLETED ok"#,
 ];
 
 const TEST: &str = r#"[ "$(sh greet.sh)" = hello ] || { echo "1 failed"; exit 1; }
@@ -63,7 +63,7 @@ fn kill_at_random<'s>(
     let paused_after = random.usize(..kills);
     for number in 0..kills {
         let delay = Duration::from_millis(random.u64(1..400));
-        assert!(!engine.ends_within(delay), "a gate holds the cycle: {}", engine.wait().transcript());
+        assert!(!engine.ends_within(delay), "a barrier holds the cycle: {}", engine.wait().transcript());
         engine.kill();
         engine.wait();
         if number == paused_after {
@@ -220,7 +220,10 @@ fn a_status_reaches_the_master_file_however_slowly_views_are_written() {
     commit_all(&test_env);
     let progress = format!(".workflow/.cycle/{ID}.progress");
     test_env.write(&progress, "in the way of the directory");
-    test_env.script_agent(&[r#"ra * do more=', "specification": "FR"'; hand_in COMPLETED ok"#, "ep * hang"]);
+    test_env.script_agent(&[
+        r#"ra * do extra_fields=', "specification": "FR"'; write_report COMPLETED ok"#,
+        "ep * hang",
+    ]);
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID]).start();
     test_env.agent_log().wait_for_start("ep#1.1");
     for _ in 0..5 {
@@ -264,9 +267,9 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
     test_env.write("a", "a\n");
     commit_all(&test_env);
     test_env.script_agent(&[&format!(
-        r#"ra * do if [ -e "$shared/told" ]; then more=', "specification": "FR"'; hand_in COMPLETED ok; else read -r _ <"$shared/gate"; "$shared/callboard" check-signals {ID} >"$shared/signal"; echo "$?" >"$shared/told"; fi"#
+        r#"ra * do if [ -e "$shared/told" ]; then extra_fields=', "specification": "FR"'; write_report COMPLETED ok; else read -r _ <"$shared/barrier"; "$shared/callboard" check-signals {ID} >"$shared/signal"; echo "$?" >"$shared/told"; fi"#
     ), "ep * hang"]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let engine = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--max-attempts", "1"]).start();
     test_env.agent_log().wait_for_start("ra#1.1");
     assert_eq!(
@@ -274,7 +277,7 @@ fn an_agent_that_is_told_to_pause_may_exit_without_a_report() {
         "{\"continue\":true,\"action\":\"continue\"}\n"
     );
     assert_eq!(test_env.callboard(&["pause", ID]).run().code, 0);
-    gate.open();
+    barrier.open();
     assert_eq!(test_env.wait_for_lines("told"), "3\n");
     assert_eq!(test_env.wait_for_lines("signal"), "{\"continue\":false,\"action\":\"pause\"}\n");
     assert_eq!(test_env.callboard(&["resume", ID]).run().code, 0);
@@ -296,9 +299,9 @@ fn a_decision_waits_in_the_inbox() {
     test_env.write("a", "a\n");
     commit_all(&test_env);
     test_env.script_agent(&[
-        r#"ra * do more=', "specification": "FR", "decisions": [{"description": "Which database?", "options": ["SQLite", "Postgres"]}]'; hand_in COMPLETED ok"#,
-        r#"ep * do cp "$PROMPT_PATH" "$shared/prompt"; more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
-        r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
+        r#"ra * do extra_fields=', "specification": "FR", "decisions": [{"description": "Which database?", "options": ["SQLite", "Postgres"]}]'; write_report COMPLETED ok"#,
+        r#"ep * do cp "$PROMPT_PATH" "$shared/prompt"; extra_fields=', "tasks": [{"id": "T", "description": "d"}]'; write_report COMPLETED ok"#,
+        r#"cd * do extra_fields=', "tasks_completed": ["T"]'; write_report COMPLETED ok"#,
     ]);
     let waiting = test_env.with_agent(&["cycle", "Add login", "--run-id", ID, "--exit-when-waiting"]).run();
     assert_eq!(waiting.code, 4, "{}", waiting.transcript());
@@ -338,9 +341,9 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
     assert_eq!(moved_files, 1, "only the torn file is replaced: {}", rebuilt.transcript());
     assert!(after.get("found_files").is_none());
     test_env.script_agent(&[
-        r#"ra * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
-        r#"ep * do more=', "unchanged": true'; hand_in COMPLETED ok"#,
-        r#"cd * do more=', "tasks_completed": ["TASK-001", "TASK-002"], "implementation": "again"'; hand_in COMPLETED ok"#,
+        r#"ra * do extra_fields=', "unchanged": true'; write_report COMPLETED ok"#,
+        r#"ep * do extra_fields=', "unchanged": true'; write_report COMPLETED ok"#,
+        r#"cd * do extra_fields=', "tasks_completed": ["TASK-001", "TASK-002"], "implementation": "again"'; write_report COMPLETED ok"#,
     ]);
     assert_eq!(after["status"], "completed");
     let ended = test_env.with_agent(&["extend", ID, "Also add logout"]).run();
@@ -375,8 +378,8 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
     );
     assert_eq!(state["convergence"], foreign["convergence"], "unknown fields are kept");
     test_env.script_agent(&[
-        r#"ep * do more=', "tasks": [{"id": "T", "description": "d"}]'; hand_in COMPLETED ok"#,
-        r#"cd * do more=', "tasks_completed": ["T"]'; hand_in COMPLETED ok"#,
+        r#"ep * do extra_fields=', "tasks": [{"id": "T", "description": "d"}]'; write_report COMPLETED ok"#,
+        r#"cd * do extra_fields=', "tasks_completed": ["T"]'; write_report COMPLETED ok"#,
     ]);
     let ended = test_env.with_agent(&["resume", ID]).run();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
@@ -385,11 +388,49 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
 }
 
 #[test]
+fn a_cycle_made_from_its_master_file_has_prompts_flags_and_a_limit() {
+    let test_env = test_env();
+    let master = |id: &str| {
+        json!({
+            "cycle_id": id, "title": "T", "description": "D", "task_history": ["D"], "status": "running",
+            "created_at": "2026-01-22T10:00:00.000Z", "max_iterations": 0, "current_iteration": 0,
+            "current_phase": "ra", "completed_phases": [], "iterations": [],
+        })
+    };
+    let file = format!(".workflow/.cycle/{ID}.json");
+    test_env.write(&file, &master("cycle-v1-other").to_string());
+    let refused = test_env.callboard(&["recover", ID]).run();
+    assert_eq!(refused.code, 2, "{}", refused.transcript());
+    assert!(refused.stderr.contains("is the file of cycle `cycle-v1-other`"), "{}", refused.transcript());
+
+    test_env.write(&file, &master(ID).to_string());
+    test_env.write(".agents/prompts/cycle/ra.md", "Write it in Latin: {{task}}\n");
+    test_env.write("site/index.html", "");
+    let site = test_env.repo().join("site");
+    let recovered = test_env
+        .with_agent(&["recover", ID, "--env", "COLOUR=red", "--workdir", site.to_str().unwrap()])
+        .run();
+    assert_eq!(recovered.code, 0, "{}", recovered.transcript());
+    assert_eq!(read_master(&test_env)["max_iterations"], 5);
+    test_env.script_agent(&[
+        r#"ra * do echo "$COLOUR $PWD" >"$shared/seen"; extra_fields=', "specification": "S"'; write_report COMPLETED ok"#,
+        r#"ep * do extra_fields=', "tasks": [{"id": "T", "description": "d"}]'; write_report COMPLETED ok"#,
+        r#"cd * do extra_fields=', "tasks_completed": ["T"]'; write_report COMPLETED ok"#,
+    ]);
+    let ended = test_env.callboard(&["resume", ID]).run();
+    assert_eq!(ended.code, 0, "{}", ended.transcript());
+    let seen = std::fs::read_to_string(test_env.agent_dir().join("seen")).unwrap();
+    assert_eq!(seen, format!("red {}\n", site.display()));
+    let prompt = test_env.callboard(&["prompt", ID, "ra"]).run();
+    assert!(prompt.stdout.contains("Write it in Latin: D"), "{}", prompt.transcript());
+}
+
+#[test]
 fn a_printed_phase_result_is_a_report() {
     let test_env = test_env();
     test_env.write("a", "a\n");
     commit_all(&test_env);
-    // As the agents of the seed do: they write their files and print a block.
+    // As the agents of the original do: they write their files and print a block.
     let progress = format!(".workflow/.cycle/{ID}.progress");
     test_env.script_agent(&[
         &format!(

@@ -3,8 +3,8 @@
 use std::fs;
 
 use insta::assert_snapshot;
-use protocol::KindOf;
 use protocol::peer::{Continued, Definition, Mode, Peer};
+use protocol::protocol_kind;
 use runner::{Clock, RunSpec};
 use serde_json::{Value, json};
 use testkit::{Callboard, TestEnv, harness};
@@ -14,40 +14,40 @@ use crate::sessions::test_env;
 pub(crate) const CYCLE: &str = "peer:spec:feature-name:cycle:1";
 pub(crate) const RUN: &str = "peer.spec.feature-name.cycle.1";
 
-/// Reports the fields in the answer file of its phase. Fails if there is none.
+/// Reports the fields in the file of its phase in `OUTPUTS`. Fails if there is none.
 const AGENT: &str = r#"#!/bin/sh
-fields=$(cat "$ANSWERS/$STEP_ID") || exit 1
+fields=$(cat "$OUTPUTS/$STEP_ID") || exit 1
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y",%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$fields" > "$REPORT_PATH"
 "#;
 
-/// Opens the cycle `CYCLE`, and writes the answers of its phases.
+/// Opens the cycle `CYCLE`, and writes the outputs of its phases.
 pub(crate) fn open(test_env: &TestEnv) {
     open_cycle(test_env, CYCLE, None);
 }
 
 fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
-    write_answer(
+    write_output(
         test_env,
         "plan",
         &json!({"phases": [{"phase": "preparation"}], "success_criteria": "it works"}),
     );
-    write_answer(test_env, "execute", &json!({"progress": "done"}));
-    write_answer(test_env, "express", &json!({"summary": "it is there"}));
-    write_answer(test_env, "review", &json!({"quality_score": 85}));
-    test_env.write_program(test_env.shared_dir().join("peer.sh"), AGENT);
+    write_output(test_env, "execute", &json!({"progress": "done"}));
+    write_output(test_env, "express", &json!({"summary": "it is there"}));
+    write_output(test_env, "review", &json!({"quality_score": 85}));
+    test_env.write_program(test_env.agent_dir().join("peer.sh"), AGENT);
     let mode = if continues.is_some() { Mode::Continue } else { Mode::New };
-    let definition = Definition { mode, continues, ..harness::new_cycle(cycle) };
+    let definition = Definition { mode, continues, ..harness::new_peer_cycle(cycle) };
     let run = harness::run_of(&definition);
     let spec = RunSpec {
         title: "create-spec feature-name".to_owned(),
-        ..harness::spec(&definition, &run, test_env.repo(), None)
+        ..harness::run_spec(&definition, &run, test_env.repo(), None)
     };
     let store = test_env.open_store();
     harness::block_on(runner::open(
         &store,
         &Clock::system(),
-        KindOf::<Peer>::STATIC,
+        protocol_kind::<Peer>(),
         harness::test_author(),
         spec,
     ))
@@ -55,17 +55,17 @@ fn open_cycle(test_env: &TestEnv, cycle: &str, continues: Option<Continued>) {
 }
 
 /// Writes the output that the agent reports for a phase.
-fn write_answer(test_env: &TestEnv, phase: &str, output: &Value) {
-    let answers = test_env.shared_dir().join("answers");
-    fs::create_dir_all(&answers).unwrap();
-    fs::write(answers.join(phase), format!("\"output\":{output}")).unwrap();
+fn write_output(test_env: &TestEnv, phase: &str, output: &Value) {
+    let outputs = test_env.agent_dir().join("outputs");
+    fs::create_dir_all(&outputs).unwrap();
+    fs::write(outputs.join(phase), format!("\"output\":{output}")).unwrap();
 }
 
-/// Prepares a command with the agent that reports the answers.
+/// Prepares a command with the agent that reports the outputs.
 fn with_cycle_agent<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
-    let (agent, answers) = (test_env.shared_dir().join("peer.sh"), test_env.shared_dir().join("answers"));
-    let answers = format!("ANSWERS={}", answers.display());
-    test_env.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &answers]].concat())
+    let (agent, outputs) = (test_env.agent_dir().join("peer.sh"), test_env.agent_dir().join("outputs"));
+    let outputs = format!("OUTPUTS={}", outputs.display());
+    test_env.callboard(&[arguments, &["--wrapper", agent.to_str().unwrap(), "--env", &outputs]].concat())
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
     let test_env = test_env();
     open(&test_env);
     assert_snapshot!(with_cycle_agent(&test_env, &["resume", CYCLE]).run().transcript(), @"
-    $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard resume peer:spec:feature-name:cycle:1 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     run peer.spec.feature-name.cycle.1 in [REPO]
     ▸ plan#1.1 started
     ✓ plan#1.1 finished [TIME]
@@ -166,12 +166,12 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
 fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
     let test_env = test_env();
     open(&test_env);
-    let review_answer =
+    let review_fields =
         r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
-    fs::write(test_env.shared_dir().join("answers/review"), review_answer).unwrap();
+    fs::write(test_env.agent_dir().join("outputs/review"), review_fields).unwrap();
     let session = with_cycle_agent(&test_env, &["resume", RUN, "--json"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let result = session.events().pop().unwrap();
+    let result = session.json_lines().pop().unwrap();
     let expected_review = json!({
         "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
     });
@@ -197,22 +197,22 @@ fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
 fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     let test_env = test_env();
     open(&test_env);
-    fs::remove_file(test_env.shared_dir().join("answers/execute")).unwrap();
+    fs::remove_file(test_env.agent_dir().join("outputs/execute")).unwrap();
     let session = with_cycle_agent(&test_env, &["resume", RUN]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     run peer.spec.feature-name.cycle.1 in [REPO]
     ▸ plan#1.1 started
     ✓ plan#1.1 finished [TIME]
     ▸ execute#1.1 started
-    ✗ execute#1.1 failed, retrying in [TIME]: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+    ✗ execute#1.1 failed, retrying in [TIME]: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
     ▸ execute#1.2 started
-    ✗ execute#1.2 failed: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+    ✗ execute#1.2 failed: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
     ✗ the cycle failed in execute
 
     note: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
     run `peer.spec.feature-name.cycle.1` failed: 1 of 4 phases done, [TIME]
-      failed    execute  Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+      failed    execute  Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
       pending   express
       pending   review
     [exit 1]
@@ -226,12 +226,12 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
       failed                execute  attempt 2
       pending               express
       pending               review
-    last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [KIT]/answers/execute: No such file or directory
+    last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
       [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
     [exit 0]
     ");
     assert_snapshot!(with_cycle_agent(&test_env, &["resume", RUN]).run().transcript(), @"
-    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     error[E013]: cannot continue run `peer.spec.feature-name.cycle.1`
       caused by: it has failed
 
@@ -239,7 +239,7 @@ fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
     [exit 3]
     ");
     assert_snapshot!(with_cycle_agent(&test_env, &["retry", RUN, "execute"]).run().transcript(), @"
-    $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard retry peer.spec.feature-name.cycle.1 execute --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     error[E013]: cannot retry run `peer.spec.feature-name.cycle.1`
       caused by: a failed phase of a `peer` run cannot be retried
 
@@ -262,7 +262,7 @@ fn reused_phases_are_shown() {
     open_cycle(&test_env, "peer:spec:feature-name:cycle:2", Some(continued));
     let session = with_cycle_agent(&test_env, &["resume", "peer:spec:feature-name:cycle:2"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard resume peer:spec:feature-name:cycle:2 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     run peer.spec.feature-name.cycle.2 in [REPO]
     » plan reused from the previous cycle
     ▸ execute#1.1 started
@@ -330,7 +330,7 @@ fn a_cycle_is_exported_and_imported_under_its_own_name() {
     let (source, target) = (test_env(), test_env());
     open(&source);
     assert_eq!(with_cycle_agent(&source, &["resume", RUN]).run().code, 0);
-    let archive = source.shared_dir().join("cycle.tar");
+    let archive = source.agent_dir().join("cycle.tar");
     let archive = archive.to_str().unwrap();
     assert_eq!(source.callboard(&["export", CYCLE, "-o", archive]).run().code, 0);
     let renamed = target.callboard(&["import", archive, "--as", "mine"]).run();
@@ -377,7 +377,7 @@ fn embedded_a_run_of_an_unknown_protocol_does_not_block_others() {
     );
     let session = with_cycle_agent(&test_env, &["resume", "--all"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard resume --all --wrapper [KIT]/peer.sh --env ANSWERS=[KIT]/answers
+    $ callboard resume --all --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     error[E006]: cannot read run `trial`: this version of callboard has no protocol `opera`
 
     hint: use the newer version that started the run; this one has `steps`, `peer`, `issue`, `cycle`, `team`

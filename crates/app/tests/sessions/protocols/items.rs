@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::run::Request;
-use protocol::{Answer, KindOf, Kinds, RunId, StepId, Turn};
+use protocol::{Answer, Protocols, RunId, StepId, Turn, protocol_kind};
 use runner::{AgentProfile, AnswerError, Clock, Journal, RequestError};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use supervisor::adapter::{Adapter, RehearsalScript};
-use testkit::harness::{block_on, spec, test_author, wrapper};
+use testkit::harness::{block_on, run_spec, test_author, wrapper};
 use testkit::items::{Definition, Items};
 use testkit::{Running, TestEnv};
 
-const KINDS: Kinds = Kinds(&[KindOf::<Items>::STATIC]);
+const PROTOCOLS: Protocols = Protocols(&[protocol_kind::<Items>()]);
 
 // Behaviours of the agent of step `plan`: its plan has one item, or two.
-const PLAN_ONE_ITEM: &str =
-    r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}]'; hand_in COMPLETED planned"#;
-const PLAN_TWO_ITEMS: &str = r#"plan * do more=', "items": [{"id": "lamp", "name": "a lamp"}, {"id": "desk"}]'; hand_in COMPLETED planned"#;
+const PLAN_ONE_ITEM: &str = r#"plan * do extra_fields=', "items": [{"id": "lamp", "name": "a lamp"}]'; write_report COMPLETED planned"#;
+const PLAN_TWO_ITEMS: &str = r#"plan * do extra_fields=', "items": [{"id": "lamp", "name": "a lamp"}, {"id": "desk"}]'; write_report COMPLETED planned"#;
 
 fn run_id() -> RunId {
     RunId::new("trial").unwrap()
@@ -35,9 +34,9 @@ fn open_with_agents(behaviours: &[&str]) -> TestEnv {
 }
 
 fn open_run(test_env: &TestEnv, definition: &Definition, profile: AgentProfile) {
-    let spec = spec(definition, &run_id(), test_env.repo(), Some(profile));
+    let spec = run_spec(definition, &run_id(), test_env.repo(), Some(profile));
     let store = test_env.open_store();
-    block_on(runner::open(&store, &Clock::system(), KindOf::<Items>::STATIC, test_author(), spec)).unwrap();
+    block_on(runner::open(&store, &Clock::system(), protocol_kind::<Items>(), test_author(), spec)).unwrap();
 }
 
 /// Returns a definition whose step `record` runs this shell line as a check.
@@ -51,7 +50,7 @@ fn definition_recording_with(line: &str) -> Definition {
 fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
     test_env.script_agent(&[PLAN_ONE_ITEM]);
-    let shared = test_env.shared_dir().display().to_string();
+    let shared = test_env.agent_dir().display().to_string();
     open_run(&test_env, &definition(&shared), wrapper(&test_env.agent_path()));
     let engine = resume(&test_env);
     wait_for_item(&test_env, "lamp", "approve", "waiting");
@@ -63,7 +62,7 @@ fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
 
 fn journal(test_env: &TestEnv) -> Journal {
     let store = test_env.open_store();
-    block_on(Journal::load(&store, &Clock::system(), KINDS, &run_id())).unwrap().unwrap()
+    block_on(Journal::load(&store, &Clock::system(), PROTOCOLS, &run_id())).unwrap().unwrap()
 }
 
 fn answer(test_env: &TestEnv, step: &str, turn: Option<u32>, choice: &str) -> Result<Turn, AnswerError> {
@@ -248,20 +247,20 @@ fn every_command_works_for_a_protocol_that_was_added() {
 fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
     let test_env = open_with_approved_item(|shared| {
         definition_recording_with(&format!(
-            "cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <gate"
+            "cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <barrier"
         ))
     });
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let engine = resume(&test_env);
     test_env.wait_for_file("started");
     engine.kill();
     engine.wait();
     let engine = resume(&test_env);
     engine.wait_for_stderr("lamp.record#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
-    assert_eq!(std::fs::read_to_string(test_env.shared_dir().join("ran")).unwrap(), "lamp.record#1.1\n");
+    assert_eq!(std::fs::read_to_string(test_env.agent_dir().join("ran")).unwrap(), "lamp.record#1.1\n");
     test_env.expect_no_orphans();
 }
 

@@ -10,8 +10,8 @@ mod prompts;
 mod reporting;
 mod stopping;
 
-use protocol::peer::{Checked, CycleId, Definition, Document, Event, Peer, check_document};
-use protocol::{KINDS, RunId, Typed};
+use protocol::peer::{Definition, Document, Event, Peer, PeerCycleId, RuleViolations, check_document};
+use protocol::{PROTOCOLS, RunId, TypedMachine};
 use runner::RunAtRevision;
 use testkit::{Callboard, TestEnv, harness};
 
@@ -22,7 +22,7 @@ fn peer<'s>(test_env: &'s TestEnv, arguments: &[&str]) -> Callboard<'s> {
 
 /// Prepares `callboard peer --rehearse=FILE` with these arguments and this script.
 fn rehearsed<'s>(test_env: &'s TestEnv, script: &str, arguments: &[&str]) -> Callboard<'s> {
-    let file = test_env.shared_dir().join("script.yaml");
+    let file = test_env.agent_dir().join("script.yaml");
     std::fs::write(&file, script).unwrap();
     let rehearse = format!("--rehearse={}", file.display());
     test_env.callboard(&[&["peer"], arguments, &[&rehearse]].concat())
@@ -30,12 +30,12 @@ fn rehearsed<'s>(test_env: &'s TestEnv, script: &str, arguments: &[&str]) -> Cal
 
 /// Loads definition and document of a cycle from the store.
 fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
-    let cycle: CycleId = cycle.parse().unwrap();
+    let cycle: PeerCycleId = cycle.parse().unwrap();
     let store = test_env.open_store();
     let run = RunId::new(cycle.key()).unwrap();
-    let run_at = harness::block_on(RunAtRevision::load(store.as_ref(), KINDS, &run, None)).unwrap();
+    let run_at = harness::block_on(RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None)).unwrap();
     let run_at = run_at.expect("there is such a cycle");
-    let cycle = Typed::<Peer>::of(run_at.machine()).expect("a run of `peer`");
+    let cycle = TypedMachine::<Peer>::of(run_at.machine()).expect("a run of `peer`");
     (Definition::clone(&cycle.definition), Document::clone(&cycle.document))
 }
 
@@ -43,7 +43,7 @@ fn load(test_env: &TestEnv, cycle: &str) -> (Definition, Document) {
 #[track_caller]
 fn document(test_env: &TestEnv, cycle: &str) -> Document {
     let (_, document) = load(test_env, cycle);
-    assert_eq!(check_document(&document), Checked::default(), "{}", document.render());
+    assert_eq!(check_document(&document), RuleViolations::default(), "{}", document.render());
     document
 }
 

@@ -1,7 +1,7 @@
 //! `callboard state`: documents read, patched and watched by independent programs.
 
+mod documentation;
 mod following;
-mod manual;
 mod within_attempt;
 mod writers;
 
@@ -9,15 +9,15 @@ use std::fs;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use testkit::{AgentBarrier, Running, Session, TestEnv};
+use testkit::{AgentBarrier, CallOutput, Running, TestEnv};
 
 use crate::sessions::protocols::every_protocol::{CYCLE, RUN, open};
 use crate::sessions::test_env;
 
 /// Runs the shell script of its phase, and reports what the script prints as the phase's output.
 const AGENT: &str = r#"#!/bin/sh
-PATH=$KIT:$PATH
-output=$(. "$KIT/parts/$STEP_ID") || exit 1
+PATH=$SHARED:$PATH
+output=$(. "$SHARED/phase-scripts/$STEP_ID") || exit 1
 printf '{"schema":"run_report@v0","run_id":"%s","step_id":"%s","agent":"%s","status":"COMPLETED","started_at":"x","ended_at":"y","output":%s}' \
     "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$output" > "$REPORT_PATH"
 "#;
@@ -29,7 +29,7 @@ fn open_cycle(planner: &str) -> TestEnv {
     let test_env = test_env();
     open(&test_env);
     test_env.write_program(agent_path(&test_env), AGENT);
-    fs::create_dir_all(test_env.shared_dir().join("parts")).unwrap();
+    fs::create_dir_all(test_env.agent_dir().join("phase-scripts")).unwrap();
     write_phase_script(&test_env, "plan", &format!("{planner}\n{PRINT_PLAN}\n"));
     write_phase_script(&test_env, "execute", r#"echo '{"execution_status": "success"}'"#);
     write_phase_script(&test_env, "express", r#"echo '{"summary": "done"}'"#);
@@ -38,30 +38,30 @@ fn open_cycle(planner: &str) -> TestEnv {
 }
 
 fn agent_path(test_env: &TestEnv) -> std::path::PathBuf {
-    test_env.shared_dir().join("by-part.sh")
+    test_env.agent_dir().join("by-phase.sh")
 }
 
 /// Writes the shell script of a phase.
 fn write_phase_script(test_env: &TestEnv, phase: &str, script: &str) {
-    fs::write(test_env.shared_dir().join("parts").join(phase), script).unwrap();
+    fs::write(test_env.agent_dir().join("phase-scripts").join(phase), script).unwrap();
 }
 
 /// Starts the engine of the cycle.
 fn resume_cycle(test_env: &TestEnv) -> Running<'_> {
-    let (agent, shared) = (agent_path(test_env), format!("KIT={}", test_env.shared_dir().display()));
+    let (agent, shared) = (agent_path(test_env), format!("SHARED={}", test_env.agent_dir().display()));
     test_env.callboard(&["resume", CYCLE, "--wrapper", agent.to_str().unwrap(), "--env", &shared]).start()
 }
 
-/// Starts the engine, and waits until the planner, whose script is `WAIT_AT_GATE`, is running.
+/// Starts the engine, and waits until the planner, whose script is `WAIT_AT_BARRIER`, is running.
 fn start_planner(test_env: &TestEnv) -> (Running<'_>, AgentBarrier) {
-    let gate = test_env.barrier("hold");
+    let barrier = test_env.barrier("hold");
     let engine = resume_cycle(test_env);
     test_env.wait_for_file("planning");
-    (engine, gate)
+    (engine, barrier)
 }
 
 /// A script of the planner: it says that it is running, and waits until the pipe `hold` is opened.
-const WAIT_AT_GATE: &str = "echo > \"$KIT/planning\"; read -r _ < \"$KIT/hold\"";
+const WAIT_AT_BARRIER: &str = "echo > \"$SHARED/planning\"; read -r _ < \"$SHARED/hold\"";
 
 fn get(test_env: &TestEnv) -> Value {
     test_env.callboard(&["state", "get", CYCLE, "--json"]).run().json()
@@ -71,7 +71,7 @@ fn sequence(test_env: &TestEnv) -> u64 {
     get(test_env)["sequence"].as_u64().unwrap()
 }
 
-fn patch(test_env: &TestEnv, expect: u64, extra_args: &[&str]) -> Session {
+fn patch(test_env: &TestEnv, expect: u64, extra_args: &[&str]) -> CallOutput {
     let expect = expect.to_string();
     test_env
         .callboard(&[&["state", "patch", CYCLE, "--json", "--expect", &expect], extra_args].concat())
@@ -82,7 +82,7 @@ fn patch(test_env: &TestEnv, expect: u64, extra_args: &[&str]) -> Session {
 fn history(test_env: &TestEnv) -> Vec<Value> {
     let session = test_env.callboard(&["state", "history", CYCLE, "--json"]).run();
     assert_eq!(session.code, 0, "{}", session.stderr);
-    session.events()
+    session.json_lines()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_document_can_be_read_whole_or_in_part_by_every_name_of_its_run() {
     $ callboard state get
     error: KEY is missing, and CALLBOARD_STATE_KEY is not set
 
-    hint: name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a cycle
+    hint: name a run; `callboard ls` lists them. CALLBOARD_STATE_KEY is set inside attempts of a peer cycle
     [exit 2]
     ");
     let absent = test_env.callboard(&["state", "get", "peer:global:cycle:9", "--json"]).run();
@@ -137,7 +137,7 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
     hint: report the result of an attempt with `callboard report`
     [exit 3]
     ");
-    let writes = test_env.callboard(&["state", "history", "trial", "--json"]).run().events();
+    let writes = test_env.callboard(&["state", "history", "trial", "--json"]).run().json_lines();
     assert_eq!(writes[0]["changed"], json!([""]));
     let changes_status_of_a = |write: &Value| write["changed"].to_string().contains("\"/steps/a/status\"");
     assert!(writes.iter().any(changes_status_of_a), "{writes:?}");
@@ -145,8 +145,8 @@ fn a_workflows_document_can_be_read_and_watched_but_not_patched() {
 
 #[test]
 fn a_refused_patch_names_the_rule() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let before = get(&test_env);
     let now = before["sequence"].as_u64().unwrap();
     for (set, kind, code) in [
@@ -185,14 +185,14 @@ fn a_refused_patch_names_the_rule() {
         assert!(invalid.stderr.contains(message), "{}", invalid.stderr);
     }
     assert_eq!(get(&test_env), before, "nothing was written");
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn a_conflict_is_reported_as_text_and_json() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let read = sequence(&test_env);
     assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let expect = read.to_string();
@@ -225,14 +225,14 @@ fn a_conflict_is_reported_as_text_and_json() {
         (&json!(false), &json!(read + 1)),
         "it is so already"
     );
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn an_unknown_field_outside_the_phases_is_kept() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let read = sequence(&test_env);
     assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
     let applied =
@@ -249,7 +249,7 @@ fn an_unknown_field_outside_the_phases_is_kept() {
     );
     assert_eq!(patch(&test_env, read + 3, &["--patch", operations.to_str().unwrap()]).code, 0);
     assert_eq!(get(&test_env)["document"]["phases"]["plan"]["output"], json!({ "draft": 1, "list": ["a"] }));
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
     let document = get(&test_env)["document"].clone();
     assert_eq!((&document["ticket"], &document["metadata"]["team"]), (&json!("AB-12"), &json!("blue")));

@@ -1,7 +1,7 @@
 //! Teams: rehearsals, imports, killed engines, merges and the terminal. `three_features` has a run with all roles.
 //!
 //! `pm` is the project manager; its verdict `BAZINGA` says that the work is complete. A foreign store is a directory
-//! `coordination` that the program of the seed has written.
+//! `coordination` that the original program has written.
 
 mod three_features;
 
@@ -66,7 +66,7 @@ fn the_example_of_a_rehearsal_builds_three_features_with_a_merge_conflict() {
     assert_eq!(test_env.git(&["log", "--merges", "--format=%s", "callboard/trial"]).lines().count(), 3);
 }
 
-/// The seed's commands to follow a run, as they are written there, with the file and the JSON pointer that each shows.
+/// The original's commands to follow a run, as they are written there, with the file and the JSON pointer that each shows.
 const MONITORING: [(&str, &str, &str); 4] = [
     ("cat coordination/pm_state.json | jq .", "pm_state.json", ""),
     ("cat coordination/group_status.json | jq '.A'", "group_status.json", "/A"),
@@ -89,7 +89,7 @@ fn with_floats(value: Value) -> Value {
 }
 
 #[test]
-fn needs_jq_the_commands_of_the_seed_show_how_far_a_run_is() {
+fn needs_jq_the_commands_of_the_original_show_how_far_a_run_is() {
     let test_env = test_env();
     let session = test_env.callboard(&["team", "Try it out", "--run-id", "trial", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -119,7 +119,7 @@ const EXAMPLES: [&str; 6] = [
 
 /// Agents that continue an imported run: tech leads approve the groups that are claimed complete; a developer builds C.
 const VERIFYING_AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"feedback\": \"seen\""; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"feedback\": \"seen\""; write_report COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 C.developer#*) echo "$STEP_ID" >c.txt; verdict READY_FOR_REVIEW ;;
 A.tech_lead#*) cp "$PROMPT_PATH" "$shared/prompt"; verdict approved ;;
@@ -171,7 +171,7 @@ fn a_foreign_store_is_imported_once_comes_back_equal_and_is_continued() {
     test_env.write("coordination/pm_state.json", "{}");
     let other = test_env.callboard(&["import", "coordination/"]).run();
     assert_eq!(other.code, 3, "{}", other.transcript());
-    std::fs::write(test_env.shared_dir().join("team.sh"), VERIFYING_AGENTS).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), VERIFYING_AGENTS).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let resumed = test_env.with_agent(&["resume", run]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
@@ -221,7 +221,7 @@ fn needs_script_a_terminal_shows_groups_as_rows_and_roles_as_columns() {
 
 /// Two groups; the second depends on the first.
 const CHAINED_AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; write_report COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
   "task_groups": [
@@ -240,7 +240,7 @@ fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
     test_env.write("file", "content\n");
     test_env.git(&["add", "--all"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
-    std::fs::write(test_env.shared_dir().join("team.sh"), CHAINED_AGENTS).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), CHAINED_AGENTS).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let points = [
         "before-merge",
@@ -274,7 +274,7 @@ fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
 /// The checks pass for each group alone. They fail for both together, because both use port 80, until the developer of
 /// the group that is merged second takes port 81.
 const COLLIDING_AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; write_report COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
   "task_groups": [
@@ -300,7 +300,7 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     test_env.git(&["commit", "--quiet", "--message=start"]);
     // The branch of another program: it is neither continued nor deleted.
     test_env.git(&["branch", "feature/group-A-first"]);
-    std::fs::write(test_env.shared_dir().join("team.sh"), COLLIDING_AGENTS).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), COLLIDING_AGENTS).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two servers", "--run-id", "trial", "--jobs", "4"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -331,7 +331,7 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
 /// The developer of A commits on another branch; the developer of B changes nothing in the first turn. Agents of steps
 /// that only read leave files.
 const AGENTS_WITH_STRAY_CHANGES: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; write_report COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in
 pm.plan*) echo x >left-by-plan.txt; verdict PLANNING_COMPLETE ', "mode": "parallel", "all_tasks": [{"id": "T1", "description": "a"}, {"id": "T2", "description": "b"}],
   "task_groups": [
@@ -348,7 +348,7 @@ esac
 #[test]
 fn only_changes_of_the_developers_are_merged() {
     let test_env = test_env();
-    std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS_WITH_STRAY_CHANGES).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), AGENTS_WITH_STRAY_CHANGES).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     let session = test_env.with_agent(&["team", "Two files", "--run-id", "trial"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -364,7 +364,7 @@ fn only_changes_of_the_developers_are_merged() {
 
 /// Four developers rewrite `group_status.json` a hundred times each, at the same time. The tech lead never answers.
 const WRITING_AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\"$2"; write_report COMPLETED "$1"; }
 group=${STEP_ID%%.*}
 case $CALLBOARD_ATTEMPT in
 pm.plan*) verdict PLANNING_COMPLETE ', "mode": "parallel",
@@ -387,15 +387,15 @@ esac
 #[test]
 fn four_processes_with_a_hundred_updates_each_lose_none() {
     let test_env = test_env();
-    std::fs::write(test_env.shared_dir().join("team.sh"), WRITING_AGENTS).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), WRITING_AGENTS).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
-    let mut gate = test_env.barrier("together");
+    let mut barrier = test_env.barrier("together");
     let team = ["team", "Four parts", "--run-id", "trial", "--jobs", "4"];
     let engine = test_env.with_agent(&team).start();
     for group in ["A", "B", "C", "D"] {
         test_env.agent_log().wait_for_start(&format!("{group}.developer#1.1"));
     }
-    gate.open();
+    barrier.open();
     for group in ["A", "B", "C", "D"] {
         test_env.agent_log().wait_for_start(&format!("{group}.tech_lead#1.1"));
     }

@@ -1,7 +1,7 @@
 //! Users control a run: pause, resume, retry, skip, failure policies; agents cannot.
 
-mod conformance;
 mod loops;
+mod original_failures;
 
 use std::fs;
 
@@ -20,8 +20,8 @@ fn run_status(test_env: &TestEnv) -> Value {
 fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_snapshot!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().transcript(), @"
@@ -30,7 +30,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     [exit 0]
     ");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0, "twice is like once");
-    gate.open();
+    barrier.open();
     let document =
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "COMPLETED");
     assert_eq!(status(&document, "b"), "PENDING", "the commit that might have started it did not");
@@ -53,18 +53,79 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
 }
 
 #[test]
+fn flags_that_the_engine_of_a_paused_run_cannot_follow_are_refused() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
+    let flags = ["--jobs", "2", "--abandon-host", "away", "--env", "A=1", "--env", "B=2"];
+    let refused = test_env.callboard(&[&["resume", "trial"][..], &flags].concat()).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    let pid = running.pid();
+    let why = format!(
+        "its engine, process {pid}, is alive and continues without `--jobs`, `--abandon-host`, `--env`\n"
+    );
+    assert!(refused.stderr.contains(&why), "{}", refused.stderr);
+    assert_eq!(run_status(&test_env), "paused");
+    assert_eq!(test_env.callboard(&["resume", "trial", "--detach"]).run().code, 0, "it is not waited for");
+    barrier.open();
+    assert_eq!(running.wait().code, 0);
+}
+
+/// A process that the killed engine was starting may keep its lock, and the lock file still names the engine.
+#[test]
+fn embedded_a_killed_engine_that_is_still_named_refuses_no_flags() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.script_agent(&["a * wait barrier"]);
+    let _barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("a#1.1");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
+    running.kill();
+    running.wait();
+    let lock = fs::File::open(test_env.store_dir().join("engines/trial.lock")).unwrap();
+    lock.lock().unwrap();
+    let resumed = test_env.callboard(&["resume", "trial", "--jobs", "2"]).run();
+    assert_eq!(resumed.code, 5, "the lock is held, and no engine is alive: {}", resumed.transcript());
+    drop(lock);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
+}
+
+#[test]
+fn a_back_off_that_is_pending_at_resume_is_waited_for() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    test_env.script_agent(&["a 1 exit 1"]);
+    let running = test_env.run(&[]).env("CALLBOARD_BACKOFF", "1h").start();
+    running.wait_for_stderr("a#1.1 failed, retrying in");
+    running.kill();
+    running.wait();
+    let resumed = test_env.callboard(&["resume", "trial"]).env("CALLBOARD_BACKOFF", "1h").start();
+    resumed.wait_for_stderr("run trial");
+    // The engine's loop has run before it takes the request.
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
+    assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
+    assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
+    assert_eq!(resumed.wait().code, 130);
+}
+
+#[test]
 fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
     let test_env = test_env();
     test_env.workflow(&["a", "other"]);
-    test_env.script_agent(&["a 1 wait-and-fail gate", "other * wait other-gate"]);
-    let (mut gate, mut other_gate) = (test_env.barrier("gate"), test_env.barrier("other-gate"));
+    test_env.script_agent(&["a 1 wait-and-fail barrier", "other * wait other-barrier"]);
+    let (mut barrier, mut other_barrier) = (test_env.barrier("barrier"), test_env.barrier("other-barrier"));
     let running = test_env.run(&["--jobs", "2"]).env("CALLBOARD_BACKOFF", "1ms").start();
     test_env.agent_log().wait_for_start("a#1.1");
     test_env.agent_log().wait_for_start("other#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 failed, retrying in");
-    other_gate.open();
+    other_barrier.open();
     // The engine's loop has run once more since the back-off elapsed.
     running.wait_for_stderr("other#1.1 finished");
     assert_eq!(test_env.agent_log().started().len(), 2, "{:?}", test_env.agent_log().started());
@@ -76,8 +137,8 @@ fn a_pause_holds_a_retry_whose_back_off_has_elapsed() {
 fn a_run_without_an_engine_can_be_paused_and_resumed() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
     running.kill();
@@ -86,7 +147,7 @@ fn a_run_without_an_engine_can_be_paused_and_resumed() {
     assert_eq!(paused.code, 0, "{}", paused.transcript());
     assert!(!agent.has_ended(), "agents work on");
     assert_eq!(run_status(&test_env), "paused");
-    gate.open();
+    barrier.open();
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1"]);
 }
@@ -153,8 +214,8 @@ fn all_failed_steps_can_be_retried() {
 fn a_retry_during_a_run_is_left_to_its_engine() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.script_agent(&["a * exit 1", "b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * exit 1", "b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1", "--on-failure", "continue", "--jobs", "2"]).start();
     running.wait_for_stderr("a#1.1 failed");
     test_env.agent_log().wait_for_start("b#1.1");
@@ -163,7 +224,7 @@ fn a_retry_during_a_run_is_left_to_its_engine() {
     assert_eq!(retried.code, 0, "{}", retried.transcript());
     assert!(retried.stderr.contains("its engine, process"), "{}", retried.stderr);
     test_env.agent_log().wait_for_end("a#2.1");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -202,8 +263,8 @@ fn a_retry_where_nothing_failed_is_refused() {
 fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.script_agent(&["a * wait gate", "c * wait c-gate"]);
-    let (mut gate, mut c_gate) = (test_env.barrier("gate"), test_env.barrier("c-gate"));
+    test_env.script_agent(&["a * wait barrier", "c * wait c-barrier"]);
+    let (mut barrier, mut c_barrier) = (test_env.barrier("barrier"), test_env.barrier("c-barrier"));
     let running = test_env.run(&["--jobs", "3"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let skipped = test_env.callboard(&["skip", "trial", "b", "--reason", "written by hand"]).run();
@@ -215,9 +276,9 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     );
     test_env.agent_log().wait_for_start("c#1.1");
     // The skipped step is not queued when its needs are done.
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 finished");
-    c_gate.open();
+    c_barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "c#1.1"]);
     let document = test_env.document("trial");
@@ -247,8 +308,8 @@ fn skipping_the_failed_step_lets_an_ended_run_be_resumed() {
 fn a_running_or_succeeded_step_cannot_be_skipped() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     assert_snapshot!(test_env.callboard(&["skip", "trial", "b", "--reason", "x"]).run().transcript(), @"
@@ -264,12 +325,12 @@ fn a_running_or_succeeded_step_cannot_be_skipped() {
     [exit 3]
     ");
     assert_eq!(test_env.callboard(&["skip", "trial", "b"]).run().code, 2, "a reason is needed");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
 /// An agent that tries each control command twice: with and without the variables that mark it as part of an attempt.
-const TRIES_CONTROL_COMMANDS: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$shared/callboard" "$@" 2>>"$shared/said"; echo $? >>"$shared/codes"; done; done; hand_in COMPLETED "did a""#;
+const TRIES_CONTROL_COMMANDS: &str = r#"a * do for word in pause stop retry resume 'skip trial b --reason x'; do set -- $word; [ $# -gt 1 ] || set -- "$1" trial; for hidden in '' "env -i CALLBOARD_STORE=$CALLBOARD_STORE"; do $hidden "$shared/callboard" "$@" 2>>"$shared/said"; echo $? >>"$shared/codes"; done; done; write_report COMPLETED "did a""#;
 
 #[test]
 fn agents_cannot_control_their_own_run() {
@@ -278,8 +339,8 @@ fn agents_cannot_control_their_own_run() {
     test_env.script_agent(&[TRIES_CONTROL_COMMANDS]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let codes = fs::read_to_string(test_env.shared_dir().join("codes")).unwrap();
-    let stderr = fs::read_to_string(test_env.shared_dir().join("said")).unwrap();
+    let codes = fs::read_to_string(test_env.agent_dir().join("codes")).unwrap();
+    let stderr = fs::read_to_string(test_env.agent_dir().join("said")).unwrap();
     assert_eq!(codes.lines().collect::<Vec<_>>(), ["3"; 10], "{stderr}");
     assert_eq!(stderr.matches("from inside attempt `a#1.1`").count(), 10, "{stderr}");
     let refused: Vec<_> = test_env
@@ -298,9 +359,17 @@ fn agents_cannot_control_their_own_run() {
 fn a_dead_agents_orphan_cannot_control_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    // The process has a session of its own, but its environment still has the variables of the attempt.
-    test_env.script_agent(&[r#"a * do setsid sh -c '"$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & wait; hand_in COMPLETED "did a""#]);
-    assert_eq!(test_env.run(&[]).run().code, 0);
+    // The orphan has no ancestor in the attempt, but its environment still has the variables of the attempt.
+    test_env.script_agent(&[r#"a * do setsid sh -c 'read -r _ <"$0/barrier"; "$0/callboard" stop trial; echo $? >"$0/code"' "$shared" </dev/null >/dev/null 2>&1 & log_event grandchild "$CALLBOARD_ATTEMPT" $!; hang"#]);
+    let mut barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("it hangs");
+    test_env.agent_log().wait_for_grandchild("a#1.1");
+    // Engine and shim would end the orphan.
+    running.kill();
+    ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
+    agent.wait();
+    barrier.open();
     assert_eq!(test_env.wait_for_lines("code").trim(), "3");
 }
 
@@ -308,11 +377,11 @@ fn a_dead_agents_orphan_cannot_control_the_run() {
 fn by_default_a_failure_stops_the_siblings() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "other: slow"]);
-    test_env.script_agent(&["bad * wait-and-fail gate", "slow * hang"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["bad * wait-and-fail barrier", "slow * hang"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("slow#1.1");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 1);
     let document = test_env.document("trial");
     assert_eq!((status(&document, "slow"), &document["steps"]["slow"]["attempts"]), ("PENDING", &0.into()));
@@ -324,12 +393,12 @@ fn by_default_a_failure_stops_the_siblings() {
 fn with_drain_running_steps_finish_and_nothing_more_starts() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "other: slow"]);
-    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_for_stderr("bad#1.1 failed");
     test_env.agent_log().wait_for_start("slow#1.1");
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -341,11 +410,11 @@ fn with_drain_running_steps_finish_and_nothing_more_starts() {
 fn with_continue_all_independent_steps_run() {
     let test_env = test_env();
     test_env.workflow(&["bad", "after: bad", "slow", "other: slow"]);
-    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "continue"]).start();
     running.wait_for_stderr("bad#1.1 failed");
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -357,12 +426,12 @@ fn with_continue_all_independent_steps_run() {
 fn skipping_all_remaining_steps_of_a_paused_run_succeeds() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 finished");
     assert_eq!(test_env.callboard(&["skip", "trial", "b", "--reason", "enough"]).run().code, 0);
     let session = running.wait();
@@ -420,8 +489,8 @@ fn a_stopped_run_continues_when_its_failed_step_is_retried() {
 fn a_run_that_is_ending_is_neither_paused_nor_retried() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow"]);
-    test_env.script_agent(&["bad * exit 1", "slow * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["bad * exit 1", "slow * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1", "--jobs", "2", "--on-failure", "drain"]).start();
     running.wait_for_stderr("bad#1.1 failed");
     test_env.agent_log().wait_for_start("slow#1.1");
@@ -431,7 +500,7 @@ fn a_run_that_is_ending_is_neither_paused_nor_retried() {
         assert_eq!(refused.code, 3, "{}", refused.transcript());
         assert!(refused.stderr.contains("it is ending"), "{}", refused.stderr);
     }
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 1);
     test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0, "when it has ended it can be");

@@ -11,7 +11,7 @@ fn a_failed_attempt_is_retried() {
     test_env.script_agent(&["a 1 failed"]);
     let session = test_env.run(&[]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
     ✗ a#1.1 failed, retrying in [TIME]: Agent reported failure: a did not work out
@@ -30,14 +30,14 @@ fn a_failed_attempt_is_retried() {
 fn a_failing_agent_ends_the_run_and_its_siblings_are_stopped() {
     let test_env = test_env();
     test_env.workflow(&["bad", "slow", "after: bad slow"]);
-    test_env.script_agent(&["bad 1 exit 1", "bad 2 wait-and-fail gate", "slow * hang"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["bad 1 exit 1", "bad 2 wait-and-fail barrier", "slow * hang"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("slow#1.1");
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --jobs 2
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh --jobs 2
     run trial in [REPO]
     ▸ bad#1.1 started
     ▸ slow#1.1 started
@@ -138,25 +138,9 @@ fn a_step_that_exceeds_its_timeout_is_ended() {
     test_env.script_agent(&["a * hang"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    assert_eq!(last_error(&test_env.document("trial"), "a"), "Agent process timed out after 0 s");
-    test_env.expect_no_orphans();
-}
-
-#[test]
-fn an_agent_that_ignores_term_is_killed() {
-    let test_env = test_env();
-    let agent = test_env.agent_path();
-    test_env.write(
-        "callboard.toml",
-        &format!("[adapters.coder]\nwrapper = {agent:?}\ntimeout = \"50ms\"\ngrace = \"50ms\"\n"),
-    );
-    test_env.workflow(&["a"]);
-    test_env.script_agent(&["a 1 stubborn"]);
-    // One attempt only: a good agent might need more time than this one is given.
-    let session = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", "--max-attempts", "1"]).run();
-    assert_eq!(session.code, 1, "{}", session.transcript());
-    let error = test_env.document("trial")["steps"]["a"]["last_error"].clone();
-    assert!(error.as_str().is_some_and(|error| error.contains("timed out")), "{error}");
+    let error = last_error(&test_env.document("trial"), "a").to_owned();
+    // A loaded machine may need more than a second.
+    assert!(error.starts_with("Agent process timed out after ") && !error.ends_with(" 0 s"), "{error}");
     test_env.expect_no_orphans();
 }
 
@@ -180,7 +164,7 @@ fn a_report_that_is_not_json_costs_an_attempt() {
 
 #[test]
 fn a_report_with_the_ids_of_another_costs_an_attempt() {
-    assert_snapshot!(first_error("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `somebody-else`, expected `a`");
+    assert_snapshot!(first_error("wrong-id"), @"Agent process exited with code 0 and its report was refused: the report file: the field `step_id` is `other-step`, expected `a`");
 }
 
 #[test]

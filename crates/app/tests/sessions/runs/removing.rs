@@ -43,6 +43,19 @@ fn a_changed_view_that_is_not_text_is_kept() {
 }
 
 #[test]
+fn a_view_that_cannot_be_read_is_kept_with_the_reason() {
+    let test_env = test_env();
+    test_env.workflow(&["a"]);
+    assert_eq!(test_env.run(&[]).run().code, 0);
+    fs::remove_file(test_env.view_path("trial")).unwrap();
+    fs::create_dir(test_env.view_path("trial")).unwrap();
+    let removed = test_env.callboard(&["rm", "trial"]).run();
+    assert_eq!(removed.code, 0, "{}", removed.transcript());
+    assert!(removed.stderr.contains("run_state.json`: cannot read it: "), "{}", removed.transcript());
+    assert!(test_env.view_path("trial").is_dir());
+}
+
+#[test]
 fn a_live_or_waiting_run_is_not_removed_until_it_is_stopped() {
     let test_env = test_env();
     test_env.workflow(&["a"]);

@@ -42,7 +42,7 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
     let mut started = 0;
     let mut interrupt = |run: &str| {
         let running = test_env.run_named(run).start();
-        testkit::wait_until(&test_env.shared_dir(), "another begin", || {
+        testkit::wait_until(&test_env.agent_dir(), "another begin", || {
             (test_env.agent_log().started().len() > started).then_some(())
         });
         started = test_env.agent_log().started().len();
@@ -70,8 +70,8 @@ fn the_only_unfinished_run_is_found_and_two_must_be_named() {
 fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let refused = test_env.callboard(&["resume"]).run();
@@ -83,7 +83,7 @@ fn a_second_engine_is_refused_with_the_pid_of_the_first() {
     hint: run `callboard watch trial` to follow it, or `callboard stop trial` to stop it
     [exit 5]
     ");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -96,12 +96,12 @@ fn resume_needs_no_flags_but_takes_them() {
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
-    test_env.script_agent(&["a * tell"]);
+    test_env.script_agent(&["a * save-input"]);
     let template = format!("{} from-the-template", test_env.agent_path().display());
     assert_eq!(test_env.callboard(&["resume", "--command-template", &template]).run().code, 0);
-    let arguments = std::fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    let arguments = std::fs::read_to_string(test_env.agent_dir().join("arguments")).unwrap();
     assert_eq!(arguments, "from-the-template\n");
-    let environment = std::fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = std::fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains("COLOUR=red\n"), "what `run` was given holds");
 }
 
@@ -141,13 +141,13 @@ fn a_failed_run_is_retried_not_resumed() {
 fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let open = |name| test_env.with_agent(&["run", "wf.yaml", "--detach", "--run-id", name]).run();
     for name in ["killed", "stopped", "working"] {
         assert_eq!(open(name).code, 0);
     }
-    testkit::wait_until(&test_env.shared_dir(), "three at work", || {
+    testkit::wait_until(&test_env.agent_dir(), "three at work", || {
         (test_env.agent_log().started().len() == 3).then_some(())
     });
     assert_eq!(test_env.callboard(&["stop", "stopped"]).run().code, 0);
@@ -156,7 +156,7 @@ fn resume_all_resumes_interrupted_runs_and_leaves_stopped_ones() {
     engine.wait();
     let all = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!((all.code, all.stdout.as_str()), (0, "killed\n"), "{}", all.transcript());
-    gate.open();
+    barrier.open();
     for name in ["killed", "working"] {
         test_env.wait_for_engine_exit(name);
     }
@@ -178,10 +178,10 @@ fn run_and_resume_report_errors_as_json_events() {
     test_env.workflow(&["a"]);
     let session = test_env.callboard(&["run", "wf.yaml", "--json"]).run();
     assert_eq!(session.code, 2);
-    let [event] = session.events().try_into().unwrap();
+    let [event] = session.json_lines().try_into().unwrap();
     assert_eq!((&event["event"], &event["code"]), (&"failed".into(), &"E007".into()), "{event}");
     assert_eq!(event["error"], "no command is configured for agent `coder` (used by step `a`)");
     assert!(session.stderr.starts_with("error[E007]: "), "people are told as well: {}", session.stderr);
     let ghost = test_env.callboard(&["resume", "ghost", "--json"]).run();
-    assert_eq!(ghost.events()[0]["code"], "E011");
+    assert_eq!(ghost.json_lines()[0]["code"], "E011");
 }

@@ -1,5 +1,7 @@
 //! Ctrl-C, SIGTERM and `stop`: the agents end, the run does not.
 
+use std::fs;
+
 use insta::assert_snapshot;
 use testkit::TestEnv;
 
@@ -13,6 +15,13 @@ fn with_hanging_agent(behaviour: &str) -> TestEnv {
     test_env
 }
 
+/// Returns the signal that ended the agent of the first attempt.
+fn ending_signal(test_env: &TestEnv) -> i64 {
+    let exit = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("exit.json")).unwrap();
+    let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
+    exit["status"]["signalled"]["signal"].as_i64().unwrap_or_else(|| panic!("no signal: {exit}"))
+}
+
 #[test]
 fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     let test_env = with_hanging_agent("a * hang");
@@ -20,7 +29,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     test_env.agent_log().wait_for_start("a#1.1");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
     interrupted: stopping the agents; press Ctrl-C again to kill them
@@ -35,7 +44,7 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
     test_env.expect_no_orphans();
     let document = test_env.document("trial");
     assert_eq!((status(&document, "a"), &document["steps"]["a"]["attempts"]), ("PENDING", &0.into()));
-    test_env.script_agent(&["a 1 tell"]);
+    test_env.script_agent(&["a 1 save-input"]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     let document = test_env.document("trial");
     assert_eq!(document["steps"]["a"]["attempts"], 1, "the attempt that was cut short is not counted");
@@ -43,15 +52,29 @@ fn ctrl_c_ends_the_agents_and_leaves_the_run_resumable() {
 }
 
 #[test]
+fn an_agent_that_ignores_term_is_killed_after_its_grace() {
+    let test_env = with_hanging_agent("a * stubborn");
+    let adapter = format!("[adapters.coder]\nwrapper = {:?}\ngrace = \"50ms\"\n", test_env.agent_path());
+    test_env.write("callboard.toml", &adapter);
+    let running = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
+    test_env.wait_for_file("ignores-term");
+    running.interrupt();
+    let session = running.wait();
+    assert_eq!(session.code, 130, "{}", session.transcript());
+    assert_eq!(ending_signal(&test_env), 9);
+    test_env.expect_no_orphans();
+}
+
+#[test]
 fn ctrl_c_twice_kills_agents_that_do_not_listen() {
     let test_env = with_hanging_agent("a * stubborn");
     let running = test_env.run(&[]).start();
-    test_env.agent_log().wait_for_start("a#1.1");
+    test_env.wait_for_file("ignores-term");
     running.interrupt();
     running.wait_for_stderr("press Ctrl-C again");
     running.interrupt();
     assert_snapshot!(running.wait().transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
     interrupted: stopping the agents; press Ctrl-C again to kill them
@@ -63,6 +86,7 @@ fn ctrl_c_twice_kills_agents_that_do_not_listen() {
       PENDING   b
     [exit 130]
     ");
+    assert_eq!(ending_signal(&test_env), 9);
     test_env.expect_no_orphans();
 }
 
@@ -90,7 +114,7 @@ fn stop_waits_until_no_agent_is_left() {
     ");
     test_env.expect_no_orphans();
     assert_snapshot!(running.wait().transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
     stop requested: stopping the agents

@@ -14,7 +14,7 @@ fn a_run_succeeds_and_its_document_shows_every_step() {
     test_env.workflow(&["plan", "build: plan"]);
     let session = test_env.run(&[]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ plan#1.1 started
     ✓ plan#1.1 finished [TIME]
@@ -57,20 +57,20 @@ fn with_one_job_steps_run_one_after_the_other() {
 fn with_two_jobs_two_steps_run_and_the_third_is_queued() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c"]);
-    test_env.script_agent(&["a * wait gate", "b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier", "b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     test_env.agent_log().wait_for_start("b#1.1");
     let document =
         test_env.wait_for_view("trial", "two steps at work", |document| status(document, "b") == "RUNNING");
     assert_eq!(status(&document, "c"), "PENDING");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     let order = test_env.agent_log().starts_and_ends();
     let index_of = |line: &str| order.iter().position(|found| found == line).unwrap();
     assert!(index_of("begin a#1.1") < 2 && index_of("begin b#1.1") < 2, "{order:?}");
-    assert!(index_of("begin c#1.1") > 2, "it waits for a place: {order:?}");
+    assert!(index_of("begin c#1.1") > 2, "it waits for a free slot: {order:?}");
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn a_step_waits_for_everything_it_needs() {
 fn a_repository_path_may_have_spaces_and_quotes() {
     let test_env = testkit::TestEnv::named(env!("CARGO_BIN_EXE_callboard"), "my 'old' repo");
     test_env.workflow(&["plan", "build: plan"]);
-    test_env.script_agent(&["build * tell"]);
+    test_env.script_agent(&["build * save-input"]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let arguments = fs::read_to_string(test_env.shared_dir().join("arguments")).unwrap();
+    let arguments = fs::read_to_string(test_env.agent_dir().join("arguments")).unwrap();
     assert!(arguments.contains(&format!("--repo\n{}\n", test_env.repo().display())), "{arguments}");
     assert_eq!(test_env.document("trial")["repo_dir"], json!(test_env.repo()));
 }
@@ -144,13 +144,13 @@ fn fifty_steps_at_once() {
     let test_env = test_env();
     let steps: Vec<_> = (0..50).map(|i| format!("s{i}")).collect();
     test_env.workflow(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-    test_env.script_agent(&["* * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["* * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "50"]).start();
     for step in &steps {
         test_env.agent_log().wait_for_start(&format!("{step}#1.1"));
     }
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.agent_log().starts_and_ends().len(), 100);

@@ -8,12 +8,12 @@ use crate::sessions::{status, test_env};
 fn needs_script_a_running_step_has_a_line_with_its_last_output() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let run = test_env.run(&[]).on_terminal();
     let running = run.start();
     running.wait_for_stdout("a at work");
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.stdout);
     assert!(session.stdout.contains("\u{1b}["), "it is drawn: {:?}", session.stdout);
@@ -33,7 +33,7 @@ fn needs_script_ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     assert_eq!(session.code, 130, "{:?}", session.stdout);
     assert!(
         !session.stdout.contains("^C"),
-        "the display does not know that the cursor moves: {:?}",
+        "an echoed ^C moves the cursor, which the display does not know: {:?}",
         session.stdout
     );
     assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");

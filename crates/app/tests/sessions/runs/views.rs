@@ -16,15 +16,15 @@ use crate::sessions::{status, test_env};
 fn an_edited_view_is_quarantined_and_rewritten() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     fs::write(test_env.view_path("trial"), "mine now").unwrap();
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ a#1.1 started
     ✓ a#1.1 finished [TIME]
@@ -63,13 +63,13 @@ fn a_view_edited_without_an_engine_is_noticed_by_the_next_one() {
 fn a_deleted_view_is_rewritten() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
-    // Moved in one step: the engine may be writing there.
-    fs::rename(test_env.repo().join(".agents"), test_env.shared_dir().join("removed")).unwrap();
-    gate.open();
+    // One rename instead of many deletions: the engine may be writing there.
+    fs::rename(test_env.repo().join(".agents"), test_env.agent_dir().join("removed")).unwrap();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
@@ -93,11 +93,13 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
 async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
     let test_env = test_env();
     test_env.script_agent(&["review * gate-failure 1"]);
-    let mut source = harness::independent_steps(&["code", "review"], NonZeroU32::MIN);
-    let [code, review] = &mut source.workflow.steps[..] else { panic!("two steps") };
+    let max_attempts = NonZeroU32::MIN;
+    let mut stored_definition = harness::independent_steps(&["code", "review"], max_attempts);
+    let [code, review] = &mut stored_definition.workflow.steps[..] else { panic!("two steps") };
     review.needs = vec![code.id.clone()];
     review.loop_back_to = Some(code.id.clone());
-    let run = InProcessRun::open_workflow(&test_env, Clock::system(), &Definition::from(source)).await;
+    let run =
+        InProcessRun::open_workflow(&test_env, Clock::system(), &Definition::from(stored_definition)).await;
     let (view, mut seen) = (test_env.view_path("trial"), Vec::new());
     let read = |notice: Notice<'_>| {
         if let Notice::Committed { .. } = notice {
@@ -126,7 +128,8 @@ async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
 fn the_output_of_each_attempt_is_in_the_logs_directory() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; hand_in COMPLETED did"]);
+    test_env
+        .script_agent(&["a 1 do echo first >&2; exit 1", "a 2 do echo second; write_report COMPLETED did"]);
     let session = test_env.run(&["--log-level", "DEBUG"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(session.stderr.contains(" DEBUG run{id=trial}"), "{}", session.transcript());
@@ -141,7 +144,7 @@ fn a_log_directory_that_cannot_be_written_stops_no_step() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     let spoil =
-        r#"a * do rm -r .agents/runs/trial/logs; : >.agents/runs/trial/logs; hand_in COMPLETED "did a""#;
+        r#"a * do rm -r .agents/runs/trial/logs; : >.agents/runs/trial/logs; write_report COMPLETED "did a""#;
     test_env.script_agent(&[spoil]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -63,7 +63,7 @@ fn the_agent_works_first_and_then_a_person_approves() {
     assert_eq!(test_env.agent_log().started(), ["code#1.1", "review#1.1", "ship#1.1"]);
 }
 
-/// Events 6 and 7 of the specification: the answer makes the step `RUNNING`, and then it is `COMPLETED`.
+/// Events 6 and 7 in the documentation of the original: the answer makes the step `RUNNING`, and then it is `COMPLETED`.
 #[test]
 fn an_answered_step_runs_before_it_is_completed() {
     let test_env = with_workflow(WORKFLOW);
@@ -88,7 +88,7 @@ fn an_answered_step_runs_before_it_is_completed() {
 fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
     let test_env = with_workflow(WORKFLOW);
     test_env.script_agent(&[
-        "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$shared/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$shared/file\"; hand_in COMPLETED shipped",
+        "ship * do echo \"$DEP_REVIEW_APPROVED:$DEP_REVIEW_ANSWER\" >\"$shared/env\"; cat \"$MANUAL_RESULT_PATH\" >\"$shared/file\"; write_report COMPLETED shipped",
     ]);
     let engine = start_until_question(&test_env);
     let path = answer_path(&wait_for_question(&test_env, 0));
@@ -100,9 +100,9 @@ fn the_answer_file_rejects_and_approves_and_reaches_the_next_step() {
     assert!(prompt.stdout.contains("the tests are missing"), "{}", prompt.transcript());
     fs::write(&path, r#"{"approved": true, "text": "ship it"}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
-    assert_eq!(fs::read_to_string(test_env.shared_dir().join("env")).unwrap(), "true:ship it\n");
+    assert_eq!(fs::read_to_string(test_env.agent_dir().join("env")).unwrap(), "true:ship it\n");
     let file: Value =
-        serde_json::from_str(&fs::read_to_string(test_env.shared_dir().join("file")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(test_env.agent_dir().join("file")).unwrap()).unwrap();
     assert_eq!((&file["approved"], &file["text"]), (&json!(true), &json!("ship it")), "{file:#}");
     let prompt = test_env.callboard(&["prompt", "trial", "ship"]).run();
     assert!(
@@ -190,7 +190,7 @@ fn no_pause_skips_the_wait_and_says_so() {
 fn a_file_that_is_there_before_the_question_is_no_answer() {
     let test_env = with_workflow(WORKFLOW);
     let write = r#"inputs=.agents/runs/trial/manual_inputs; mkdir -p $inputs; echo '{"approved": true}' | tee $inputs/trial__review.json >$inputs/'trial__review#2.json'"#;
-    test_env.script_agent(&[&format!("review * do {write}; hand_in COMPLETED reviewed")]);
+    test_env.script_agent(&[&format!("review * do {write}; write_report COMPLETED reviewed")]);
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("written before the question"), "{}", session.transcript());
@@ -206,7 +206,7 @@ fn a_file_that_is_there_before_the_question_is_no_answer() {
 fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
     let test_env = with_workflow(WORKFLOW);
     test_env.script_agent(&[
-        r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; hand_in COMPLETED coded"#,
+        r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; write_report COMPLETED coded"#,
     ]);
     assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);
     let blank = test_env.callboard(&["answer", "trial/review", "reject", "--reason", " "]).run();
@@ -217,7 +217,7 @@ fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
     );
     let session = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    assert_eq!(fs::read_to_string(test_env.shared_dir().join("env")).unwrap(), "review:\n");
+    assert_eq!(fs::read_to_string(test_env.agent_dir().join("env")).unwrap(), "review:\n");
 }
 
 #[test]

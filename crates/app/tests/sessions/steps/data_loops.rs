@@ -20,10 +20,10 @@ fn three_item_data_loop_strictly_one_by_one() {
         "id: ship, needs: [code]",
     ]);
     test_env.script_agent(&[
-        "plan * do mkdir -p made; echo '{\"items\": [\"x\", {\"name\": \"y\"}, 3]}' >made/plan.txt; hand_in COMPLETED planned",
-        "code.1 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED one",
-        "code.2 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED two",
-        "code.3 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; hand_in COMPLETED three",
+        "plan * do mkdir -p made; echo '{\"items\": [\"x\", {\"name\": \"y\"}, 3]}' >made/plan.txt; write_report COMPLETED planned",
+        "code.1 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; write_report COMPLETED one",
+        "code.2 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; write_report COMPLETED two",
+        "code.3 * do echo \"$LOOP_STORY_INDEX=$LOOP_STORY\" >>\"$shared/items\"; write_report COMPLETED three",
     ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -31,7 +31,7 @@ fn three_item_data_loop_strictly_one_by_one() {
         test_env.agent_log().started(),
         ["plan#1.1", "code.1#1.1", "code.2#1.1", "code.3#1.1", "ship#1.1"]
     );
-    let items = std::fs::read_to_string(test_env.shared_dir().join("items")).unwrap();
+    let items = std::fs::read_to_string(test_env.agent_dir().join("items")).unwrap();
     assert_eq!(items, "0=\"x\"\n1={\"name\":\"y\"}\n2=3\n");
     let view = test_env.document("trial");
     assert_eq!(view["steps"].as_object().unwrap().len(), 3, "the file shows the step: {view:#}");
@@ -81,7 +81,7 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
         "id: ship, needs: [review]",
     ]);
     test_env.script_agent(&[
-        "review.2 * do if [ $STEP_ITERATION = 1 ]; then gate_failure=true; fi; hand_in COMPLETED reviewed",
+        "review.2 * do if [ $STEP_ITERATION = 1 ]; then gate_failure=true; fi; write_report COMPLETED reviewed",
     ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -102,13 +102,13 @@ fn paired_loops_go_item_by_item_and_a_loop_back_returns_to_its_item() {
 #[test]
 fn parallel_works_on_several_items_at_once_and_max_iterations_cuts_the_list() {
     let test_env = with_steps(&["id: code, loop: {items: [a, b, c, d], parallel: 2, max_iterations: 3}"]);
-    let mut gate = test_env.barrier("gate");
-    test_env.script_agent(&["code.1 * wait gate"]);
+    let mut barrier = test_env.barrier("barrier");
+    test_env.script_agent(&["code.1 * wait barrier"]);
     let running = test_env.run(&["--jobs", "4"]).start();
     test_env.agent_log().wait_for_end("code.3#1.1");
     let view = test_env.wait_for_view("trial", "it runs", |view| status(view, "code") == "RUNNING");
     assert_eq!(view["steps"]["code"]["ended_at"], json!(null));
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     let started = test_env.agent_log().started();
     assert_eq!(started.len(), 3, "{started:?}");
@@ -122,7 +122,8 @@ fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
         "id: review, needs: [code], loop: {with: code}",
         "id: other, needs: [code], loop: {items: [x, y]}",
     ]);
-    let saves_dependencies = "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; hand_in COMPLETED did";
+    let saves_dependencies =
+        "do env | grep '^DEP_.*ARTIFACTS=' >\"$shared/$STEP_ID\"; write_report COMPLETED did";
     test_env.script_agent(&[
         &format!("review.2 * {saves_dependencies}"),
         &format!("other.2 * {saves_dependencies}"),
@@ -130,7 +131,7 @@ fn an_item_gets_the_same_item_of_a_paired_loop_and_all_of_another() {
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let dependencies = |item: &str| {
-        let text = std::fs::read_to_string(test_env.shared_dir().join(item)).unwrap();
+        let text = std::fs::read_to_string(test_env.agent_dir().join(item)).unwrap();
         text.replace(&format!("{}/", test_env.repo().display()), "")
     };
     assert_eq!(dependencies("review.2"), "DEP_CODE_2_ARTIFACTS=made/code.2.txt\n");

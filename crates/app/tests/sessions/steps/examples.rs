@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use testkit::{Session, TestEnv};
+use testkit::{CallOutput, TestEnv};
 
 use crate::sessions::{status, test_env};
 
@@ -23,7 +23,7 @@ fn example(name: &str) -> TestEnv {
     test_env
 }
 
-fn rehearse(test_env: &TestEnv, more: &[&str]) -> Session {
+fn rehearse(test_env: &TestEnv, more: &[&str]) -> CallOutput {
     let flags = ["run", "example/workflow.yaml", "--run-id", "trial", "--rehearse=example/rehearsal.yaml"];
     test_env.callboard(&[&flags, more].concat()).run()
 }

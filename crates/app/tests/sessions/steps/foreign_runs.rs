@@ -57,7 +57,7 @@ fn foreign_run() -> (TestEnv, Value) {
     (test_env, document)
 }
 
-fn import(test_env: &TestEnv) -> testkit::Session {
+fn import(test_env: &TestEnv) -> testkit::CallOutput {
     test_env.callboard(&["import", ".agents/runs/f8c1a491"]).run()
 }
 

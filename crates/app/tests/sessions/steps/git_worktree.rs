@@ -1,6 +1,7 @@
 //! `--git-worktree`: the whole run in a worktree of its own.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use testkit::TestEnv;
 
@@ -13,7 +14,7 @@ fn repository() -> TestEnv {
     test_env.git(&["commit", "--quiet", "--message=page"]);
     test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
     test_env.script_agent(&[
-        "code * do echo \"by $CALLBOARD_ATTEMPT\" >page.txt; hand_in COMPLETED \"wrote it\"",
+        "code * do echo \"by $CALLBOARD_ATTEMPT\" >page.txt; write_report COMPLETED \"wrote it\"",
     ]);
     test_env
 }
@@ -57,7 +58,7 @@ fn a_run_that_starts_again_has_the_same_worktree() {
     assert_eq!(test_env.run(&["--git-worktree", "--git-worktree-keep"]).run().code, 0);
     let page = || std::fs::read_to_string(worktree(&test_env).join("page.txt")).unwrap();
     assert_eq!(page(), "by code#1.1\n");
-    let agent = test_env.shared_dir().join("agent.sh");
+    let agent = test_env.agent_dir().join("agent.sh");
     let again = ["run", "wf.yaml", "--git-worktree", "--start-at-step", "code", "--wrapper"];
     let again = test_env.callboard(&[&again[..], &[agent.to_str().unwrap()]].concat()).run();
     assert_eq!(again.code, 0, "{}", again.transcript());
@@ -87,6 +88,27 @@ fn branch_root_and_ref_can_be_chosen() {
             test_env.callboard(&["run", "wf.yaml", "--rehearse", "--git-worktree", flag, value]).run();
         assert_eq!(refused.code, 2, "{}", refused.transcript());
     }
+}
+
+#[test]
+fn printed_commands_work_for_odd_branch_names_and_kept_worktrees() {
+    const BRANCH: &str = "it's&$(x)";
+    let test_env = repository();
+    test_env.write("rehearsal.yaml", "steps: {code: [ok: {write: {new.txt: x}}]}\n");
+    let flags = ["--git-worktree", "--git-worktree-keep", "--git-worktree-branch", BRANCH];
+    let rehearse = ["run", "wf.yaml", "--run-id", "rehearsal", "--rehearse=rehearsal.yaml"];
+    let session = test_env.callboard(&[&rehearse[..], &flags].concat()).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let (_, note) = session.stderr.split_once(&format!("branch `{BRANCH}`: `")).unwrap();
+    let (command, _) = note.split_once("` removes them").unwrap();
+    let output = Command::new("sh").args(["-c", command]).current_dir(test_env.repo()).output().unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+    assert_eq!(test_env.git(&["branch", "--list", BRANCH]), "");
+
+    let session = test_env.run(&flags).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    let merge = r"run `git switch main && git merge 'it'\''s&$(x)'` to merge the result";
+    assert!(session.stderr.contains(merge), "{}", session.transcript());
 }
 
 #[test]

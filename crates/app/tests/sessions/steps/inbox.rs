@@ -1,7 +1,7 @@
 //! People: approvals, the inbox, answers, `[notify]`.
 
 use serde_json::{Value, json};
-use testkit::{ProcessHandle, Running, Session, TestEnv};
+use testkit::{CallOutput, ProcessHandle, Running, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
@@ -43,7 +43,7 @@ fn start_until_question(test_env: &TestEnv) -> Running<'_> {
 }
 
 /// Runs `callboard answer`.
-fn answer(test_env: &TestEnv, arguments: &[&str]) -> Session {
+fn answer(test_env: &TestEnv, arguments: &[&str]) -> CallOutput {
     test_env.callboard(&[&["answer"], arguments].concat()).run()
 }
 
@@ -85,7 +85,7 @@ fn the_inbox_shows_what_a_run_with_worktrees_has_changed() {
     test_env.workflow_yaml(&["id: code, worktree: true"]);
     let workflow = std::fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     test_env.write("wf.yaml", &format!("{workflow}  - {{id: approve, agent: person, needs: [code]}}\n"));
-    test_env.script_agent(&[r#"code * do seq 3 >numbers.txt; hand_in COMPLETED "wrote three""#]);
+    test_env.script_agent(&[r#"code * do seq 3 >numbers.txt; write_report COMPLETED "wrote three""#]);
     let engine = start_until_question(&test_env);
     let inbox = test_env.callboard(&["inbox"]).run();
     insta::assert_snapshot!(inbox.transcript(), @"
@@ -198,7 +198,7 @@ fn an_agent_cannot_answer() {
         "name: trial\nsteps:\n  - {id: approve, agent: person}\n  - {id: code, agent: coder, prompt: task.md}\n",
     );
     test_env.script_agent(&[
-        "code * do \"$shared/callboard\" answer trial/approve#1 approve 2>\"$shared/said\"; echo $? >\"$shared/code\"; hand_in COMPLETED tried",
+        "code * do \"$shared/callboard\" answer trial/approve#1 approve 2>\"$shared/said\"; echo $? >\"$shared/code\"; write_report COMPLETED tried",
     ]);
     let engine = test_env.run(&[]).start();
     let code = test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
@@ -243,7 +243,7 @@ fn with_exit_when_waiting_a_command_exits_when_only_a_person_can_continue() {
     assert_eq!(status(&test_env.document("trial"), "approve"), "WAITING_ON_HUMAN");
     let again = test_env.callboard(&["resume", "trial", "--exit-when-waiting", "--json"]).run();
     assert_eq!(again.code, 4, "{}", again.transcript());
-    let asked: Vec<_> = again.events().into_iter().filter(|event| event["event"] == "question").collect();
+    let asked: Vec<_> = again.json_lines().into_iter().filter(|event| event["event"] == "question").collect();
     assert_eq!(asked[0]["id"], "trial/approve#1");
     assert_eq!(answer(&test_env, &["trial/approve", "approve"]).code, 0);
     assert_eq!(test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run().code, 0);
@@ -253,28 +253,28 @@ fn with_exit_when_waiting_a_command_exits_when_only_a_person_can_continue() {
 fn the_notify_command_is_called_once_for_each_item() {
     let test_env = with_workflow(GATE);
     test_env.write_program(
-        "../shared/tell.sh",
-        "#!/bin/sh\ncat >>\"${0%/*}/told\"\necho x >>\"${0%/*}/calls\"\n",
+        "../shared/notify.sh",
+        "#!/bin/sh\ncat >>\"${0%/*}/notifications\"\necho x >>\"${0%/*}/calls\"\n",
     );
-    let notify_script = test_env.shared_dir().join("tell.sh");
+    let notify_script = test_env.agent_dir().join("notify.sh");
     test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", notify_script.display()));
     let engine = start_until_question(&test_env);
-    let calls = |number: usize| {
-        testkit::wait_until(&test_env.shared_dir(), "the command is called", || {
-            let calls = std::fs::read_to_string(test_env.shared_dir().join("calls")).ok()?;
+    let wait_for_calls = |number: usize| {
+        testkit::wait_until(&test_env.agent_dir(), "the command is called", || {
+            let calls = std::fs::read_to_string(test_env.agent_dir().join("calls")).ok()?;
             (calls.lines().count() == number).then_some(())
         });
     };
-    calls(1);
+    wait_for_calls(1);
     // Another engine finds the same question.
     engine.kill();
     engine.wait();
     let engine = test_env.callboard(&["resume", "trial"]).start();
     assert_eq!(answer(&test_env, &["trial/approve#1", "reject", "--reason", "no"]).code, 0);
-    calls(2);
+    wait_for_calls(2);
     assert_eq!(answer(&test_env, &["trial/approve#2", "approve"]).code, 0);
     assert_eq!(engine.wait().code, 0);
-    let received = std::fs::read_to_string(test_env.shared_dir().join("told")).unwrap();
+    let received = std::fs::read_to_string(test_env.agent_dir().join("notifications")).unwrap();
     let items: Vec<Value> = received.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<_> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["trial/approve#1", "trial/approve#2"]);
@@ -286,9 +286,9 @@ fn the_notify_command_is_called_once_for_each_item() {
 /// Makes a workflow with a `[notify]` command that hangs after it has written its pid.
 fn with_hanging_notify_command() -> TestEnv {
     let test_env = with_workflow(APPROVAL);
-    let script = "#!/bin/sh\nshared=${0%/*}\necho $$ >$shared/new\nmv $shared/new $shared/teller\nexec cat $shared/never\n";
-    test_env.write_program("../shared/tell.sh", script);
-    let notify_script = test_env.shared_dir().join("tell.sh");
+    let script = "#!/bin/sh\nshared=${0%/*}\necho $$ >$shared/new\nmv $shared/new $shared/notify_pid\nexec cat $shared/never\n";
+    test_env.write_program("../shared/notify.sh", script);
+    let notify_script = test_env.agent_dir().join("notify.sh");
     test_env.write("callboard.toml", &format!("[notify]\ncommand = [\"{}\"]\n", notify_script.display()));
     test_env
 }
@@ -297,7 +297,7 @@ fn with_hanging_notify_command() -> TestEnv {
 fn a_hanging_notify_command_ends_with_a_killed_engine() {
     let test_env = with_hanging_notify_command();
     let engine = start_until_question(&test_env);
-    let notify_process = test_env.wait_for_lines("teller").trim().parse().unwrap();
+    let notify_process = test_env.wait_for_lines("notify_pid").trim().parse().unwrap();
     let notify_process = ProcessHandle::of(notify_process).expect("it hangs");
     engine.kill();
     engine.wait();
@@ -310,7 +310,7 @@ fn a_hanging_notify_command_is_killed_when_the_engine_ends() {
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert!(session.stderr.contains("killed a `[notify]` command"), "{}", session.transcript());
-    let notify_process = std::fs::read_to_string(test_env.shared_dir().join("teller")).unwrap();
+    let notify_process = std::fs::read_to_string(test_env.agent_dir().join("notify_pid")).unwrap();
     if let Some(alive) = ProcessHandle::of(notify_process.trim().parse().unwrap()) {
         alive.wait();
     }
@@ -319,10 +319,10 @@ fn a_hanging_notify_command_is_killed_when_the_engine_ends() {
 #[test]
 fn a_notify_command_that_cannot_start_does_not_stop_the_run() {
     let test_env = with_workflow(APPROVAL);
-    test_env.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/tell\"]\n");
+    test_env.write("callboard.toml", "[notify]\ncommand = [\"/nowhere/notify\"]\n");
     let session = test_env.run(&["--exit-when-waiting"]).run();
     assert_eq!(session.code, 4, "{}", session.transcript());
-    assert!(session.stderr.contains("cannot notify `/nowhere/tell`"), "{}", session.transcript());
+    assert!(session.stderr.contains("cannot notify `/nowhere/notify`"), "{}", session.transcript());
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn the_questions_of_a_review_are_listed_until_the_next_cycle() {
     let script =
         "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?, Why?]}}]}";
     test_env.write("../shared/script.yaml", script);
-    let rehearse = format!("--rehearse={}", test_env.shared_dir().join("script.yaml").display());
+    let rehearse = format!("--rehearse={}", test_env.agent_dir().join("script.yaml").display());
     let cycle = |instruction: &str, rehearse: &str| {
         test_env.callboard(&["peer", instruction, "--spec", "mail", rehearse]).run()
     };

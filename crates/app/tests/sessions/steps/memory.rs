@@ -11,8 +11,9 @@ fn with_updates() -> TestEnv {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: code", "id: docs, needs: [code]"]);
     let updates = r#"[{"scope": ".", "section": "Build", "entry": "Run `just test` before each commit"}, {"entry": "short"}]"#;
-    test_env
-        .script_agent(&[&format!("* * do more=', \"memory_updates\": {updates}'; hand_in COMPLETED did")]);
+    test_env.script_agent(&[&format!(
+        "* * do extra_fields=', \"memory_updates\": {updates}'; write_report COMPLETED did"
+    )]);
     test_env
 }
 

@@ -23,8 +23,8 @@ fn a_report_that_does_not_match_costs_an_attempt() {
     );
     test_env.script_agent(&[
         "code 1 ok",
-        r#"code 2 do more=', "coverage": 79'; hand_in COMPLETED did"#,
-        r#"code 3 do more=', "coverage": 80'; hand_in COMPLETED did"#,
+        r#"code 2 do extra_fields=', "coverage": 79'; write_report COMPLETED did"#,
+        r#"code 3 do extra_fields=', "coverage": 80'; write_report COMPLETED did"#,
     ]);
     let session = test_env.run(&["--schema", "report.schema.json", "--max-attempts", "3"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -36,7 +36,7 @@ fn the_newest_run_of_the_workflow_starts_again_at_the_step() {
 fn a_failed_run_starts_again_before_the_failed_step() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
-    let script = test_env.shared_dir().join("script.yaml");
+    let script = test_env.agent_dir().join("script.yaml");
     fs::write(&script, "steps: {code: [fail: why, fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
     assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
@@ -81,7 +81,7 @@ fn what_cannot_start_again_is_refused_with_the_reason() {
 fn a_step_whose_needs_have_not_succeeded_is_no_start() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan]"]);
-    let script = test_env.shared_dir().join("script.yaml");
+    let script = test_env.agent_dir().join("script.yaml");
     fs::write(&script, "steps: {plan: [fail: why]}").unwrap();
     let rehearse = format!("--rehearse={}", script.display());
     assert_eq!(test_env.callboard(&["run", "wf.yaml", "--run-id", "trial", &rehearse]).run().code, 1);
@@ -123,7 +123,30 @@ fn accepted_changes_are_shown_and_stored_in_a_new_run_that_continues_the_old_one
 }
 
 #[test]
-fn accepted_changes_need_a_run_that_has_ended_and_a_step_that_can_start() {
+fn accepted_changes_need_a_run_that_has_ended() {
+    let test_env = test_env();
+    test_env.workflow_yaml(&["id: plan"]);
+    test_env.script_agent(&["plan * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("plan#1.1");
+    test_env.workflow_yaml(&["id: plan, max_attempts: 5"]);
+    let flags = ["run", "wf.yaml", "--start-at-step", "plan", "--accept-changes"];
+    assert_snapshot!(test_env.callboard(&flags).run().transcript(), @"
+    $ callboard run wf.yaml --start-at-step plan --accept-changes
+    error: cannot continue run `trial` with the new version
+      caused by: its attempts may be alive: `plan#1.1`
+
+    hint: run `callboard stop trial` first
+    [exit 3]
+    ");
+    barrier.open();
+    assert_eq!(running.wait().code, 0);
+    assert_eq!(test_env.callboard(&["ls", "--json"]).run().json().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn accepted_changes_need_a_step_that_can_start() {
     let test_env = finished_rehearsal();
     let text = fs::read_to_string(test_env.repo().join("wf.yaml")).unwrap();
     let inserted = text.replace("needs: [code]}", "needs: [test]}");

@@ -50,6 +50,8 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
     error: attempt `test#2.1` has no prompt: it runs the checks of `test`
     [exit 2]
     ");
+    let missing = test_env.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
+    assert!(missing.stderr.contains("its only attempt with a prompt is `test#1.1`"), "{}", missing.stderr);
     let log = test_env.callboard(&["log", "trial", "--full", "--step", "test"]).run();
     assert!(!log.stdout.contains("invalid"), "{}", log.transcript());
     assert!(!log.stdout.contains("prompt of test#2.1"), "{}", log.transcript());
@@ -66,7 +68,7 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
 #[test]
 fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
     let test_env = with_checks("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
-    test_env.script_agent(&["test 2 do touch ready; hand_in COMPLETED fixed"]);
+    test_env.script_agent(&["test 2 do touch ready; write_report COMPLETED fixed"]);
     let session = test_env.run(&["--max-attempts", "2"]).run();
     let prompt = test_env.callboard(&["prompt", "trial", "test", "--attempt", "3.1"]).run();
     assert!(prompt.stdout.contains("This is attempt 2 of 2"), "{}", prompt.transcript());
@@ -96,7 +98,7 @@ fn a_red_check_of_a_gate_loops_back_with_its_output() {
         ", loop_back_to: code",
     );
     test_env.script_agent(&[
-        "code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; hand_in COMPLETED fixed",
+        "code * do if [ $STEP_ITERATION = 2 ]; then touch ready; fi; write_report COMPLETED fixed",
     ]);
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -63,7 +63,7 @@ fn a_wrong_next_on_success_is_a_warning() {
     );
     let session = test_env.run(&["--jobs", "1"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --jobs 1
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh --jobs 1
     warning[successor-does-not-need]: `b` is named as next after `a`, but does not need it
      --> wf.yaml:3:62
       |

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
-use testkit::{Session, TestEnv};
+use testkit::{CallOutput, TestEnv};
 
 use crate::sessions::{status, test_env};
 
@@ -13,8 +13,8 @@ const FEATURES: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "
 /// What the agents do. Neither feature ends before the other has started. The one that is merged second conflicts with
 /// the integration branch; its agent then keeps both changes and leaves the commit to the engine.
 const AGENT_SCRIPT: [&str; 2] = [
-    r#"read * do cp page.txt "$shared/read"; pwd >"$shared/directory"; hand_in COMPLETED "read it""#,
-    r#"* * do meet() { case $STEP_ID in a) echo >"$shared/xy"; read -r _ <"$shared/yx" ;; b) read -r _ <"$shared/xy"; echo >"$shared/yx" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; hand_in COMPLETED "wrote it""#,
+    r#"read * do cp page.txt "$shared/read"; pwd >"$shared/directory"; write_report COMPLETED "read it""#,
+    r#"* * do meet() { case $STEP_ID in a) echo >"$shared/a-to-b"; read -r _ <"$shared/b-to-a" ;; b) read -r _ <"$shared/a-to-b"; echo >"$shared/b-to-a" ;; esac; }; if git merge --quiet callboard/trial >/dev/null 2>&1; then meet; echo "by $STEP_ID" >page.txt; else echo "by a and b" >page.txt; fi; write_report COMPLETED "wrote it""#,
 ];
 
 fn features() -> TestEnv {
@@ -24,7 +24,7 @@ fn features() -> TestEnv {
     test_env.git(&["commit", "--quiet", "--message=page"]);
     test_env.workflow_yaml(&FEATURES);
     test_env.script_agent(&AGENT_SCRIPT);
-    for name in ["xy", "yx"] {
+    for name in ["a-to-b", "b-to-a"] {
         test_env.barrier(name);
     }
     test_env
@@ -45,10 +45,10 @@ fn effects(test_env: &TestEnv, branch: &str) -> Vec<String> {
 }
 
 #[track_caller]
-fn expect_both_merged(test_env: &TestEnv, session: &Session) {
+fn expect_both_merged(test_env: &TestEnv, session: &CallOutput) {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.git(&["show", "main:page.txt"]), "by a and b\n");
-    assert_eq!(std::fs::read_to_string(test_env.shared_dir().join("read")).unwrap(), "by a and b\n");
+    assert_eq!(std::fs::read_to_string(test_env.agent_dir().join("read")).unwrap(), "by a and b\n");
     assert_eq!(std::fs::read_to_string(test_env.repo().join("page.txt")).unwrap(), "by a and b\n");
     // The feature that was merged second was merged in its second turn.
     let effects = effects(test_env, "main");
@@ -69,7 +69,7 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
     let integration = worktrees_dir(&test_env).join("integration");
     assert_eq!(document["repo_dir"], integration.to_str().unwrap());
     assert_eq!(
-        std::fs::read_to_string(test_env.shared_dir().join("directory")).unwrap().trim_end(),
+        std::fs::read_to_string(test_env.agent_dir().join("directory")).unwrap().trim_end(),
         integration.to_str().unwrap()
     );
     for step in ["a", "a.merge", "b", "b.merge", "read", "fast-forward"] {
@@ -92,10 +92,10 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
 fn success_keeps_unpushed_commits() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: a, worktree: true"]);
-    test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    test_env.script_agent(&["a * do echo done >made.txt; write_report COMPLETED made"]);
     let session = test_env.run(&["--no-merge"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh --no-merge
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh --no-merge
     run trial in [REPO]
     ▸ a#1.1 started
     ✓ a#1.1 finished [TIME]
@@ -115,10 +115,37 @@ fn success_keeps_unpushed_commits() {
 }
 
 #[test]
+fn a_new_run_does_not_adopt_the_worktree_of_a_removed_run_of_the_same_name() {
+    let test_env = test_env();
+    test_env.workflow_yaml(&["id: a, worktree: true, max_attempts: 1"]);
+    test_env.script_agent(&["a * do echo half >made.txt; exit 1"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    let removed = test_env.callboard(&["rm", "trial"]).run();
+    let tree = worktrees_dir(&test_env).join("step-a");
+    assert!(tree.join("made.txt").exists(), "{}", removed.transcript());
+    for branch in ["callboard/trial", "callboard/trial@a"] {
+        let refused = test_env.run(&[]).run();
+        assert_eq!(refused.code, 3, "{}", refused.transcript());
+        let message = format!("branch `{branch}` exists already");
+        assert!(refused.stderr.contains(&message), "{}", refused.transcript());
+        test_env.git(&["branch", "-m", branch, &branch.replace("trial", "old")]);
+    }
+    let refused = test_env.run(&[]).run();
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    let remove = format!("run `git worktree remove -f -f {}` to delete it", tree.display());
+    assert!(refused.stderr.contains(&remove), "{}", refused.transcript());
+    test_env.git(&["worktree", "remove", "-f", "-f", tree.to_str().unwrap()]);
+    test_env.script_agent(&["a * do ls >\"$shared/files\"; write_report COMPLETED listed"]);
+    let session = test_env.run(&[]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(!std::fs::read_to_string(test_env.agent_dir().join("files")).unwrap().contains("made.txt"));
+}
+
+#[test]
 fn local_changes_that_forbid_the_fast_forward_are_named() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: a, worktree: true"]);
-    test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+    test_env.script_agent(&["a * do echo done >made.txt; write_report COMPLETED made"]);
     test_env.write("made.txt", "mine\n");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
@@ -134,7 +161,7 @@ fn local_changes_that_forbid_the_fast_forward_are_named() {
 fn a_stop_ends_the_setup_command_and_the_next_start_runs_it_again() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: a, worktree: true"]);
-    let shared = test_env.shared_dir();
+    let shared = test_env.agent_dir();
     let setup = format!(
         "[ -e {shared}/again ] || {{ echo $$ >{shared}/new; mv {shared}/new {shared}/begun; exec cat {shared}/never; }}",
         shared = shared.display()
@@ -175,7 +202,7 @@ fn a_rehearsal_merges_on_its_own_branches_only() {
 fn the_doctor_names_the_worktrees_of_a_failed_run() {
     let test_env = test_env();
     test_env.workflow_yaml(&["id: a, worktree: true, max_attempts: 1"]);
-    test_env.script_agent(&["a * do echo half >made.txt; hand_in FAILED gave-up"]);
+    test_env.script_agent(&["a * do echo half >made.txt; write_report FAILED gave-up"]);
     assert_eq!(test_env.run(&[]).run().code, 1);
     let worktree = worktrees_dir(&test_env).join("step-a");
     assert!(worktree.join("made.txt").exists(), "its work is kept");
@@ -189,11 +216,34 @@ fn the_doctor_names_the_worktrees_of_a_failed_run() {
     assert_eq!(test_env.callboard(&run).run().code, 0);
     let doctor = test_env.callboard(&["doctor", "--store", &other]).run();
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("`trial`"), "{}", doctor.transcript());
-    test_env.script_agent(&["a * do echo whole >made.txt; hand_in COMPLETED made"]);
+    test_env.script_agent(&["a * do echo whole >made.txt; write_report COMPLETED made"]);
     assert_eq!(test_env.callboard(&["retry", "trial"]).run().code, 0);
     assert_eq!(test_env.git(&["show", "main:made.txt"]), "whole\n");
     let doctor = test_env.callboard(&["doctor"]).run();
     assert!(!format!("{}{}", doctor.stdout, doctor.stderr).contains("remain"), "{}", doctor.transcript());
+}
+
+/// Regression: the doctor suggested only `git worktree prune`, which keeps locked worktrees, so the note never went away.
+#[test]
+fn the_commands_of_the_doctor_forget_worktrees_that_were_deleted() {
+    let test_env = test_env();
+    test_env.workflow_yaml(&["id: a, worktree: true, max_attempts: 1"]);
+    test_env.script_agent(&["a * failed"]);
+    assert_eq!(test_env.run(&[]).run().code, 1);
+    std::fs::remove_dir_all(worktrees_dir(&test_env)).unwrap();
+    let missing = || {
+        let doctor = test_env.callboard(&["doctor", "--json"]).run();
+        let findings = doctor.json()["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["message"].as_str().unwrap().ends_with("missing on disk"))
+    };
+    let finding = missing().unwrap();
+    assert_eq!(finding["message"], "2 registered worktrees missing on disk");
+    for command in finding["commands"].as_array().unwrap() {
+        let status =
+            std::process::Command::new("sh").args(["-c", command.as_str().unwrap()]).status().unwrap();
+        assert!(status.success(), "{command}");
+    }
+    assert_eq!(missing(), None);
 }
 
 /// Returns the name of the first check in the report of `a.merge`, if the entry has that report.
@@ -207,7 +257,7 @@ fn check_of_merge(entry: &serde_json::Value) -> Option<String> {
 /// call, and the number `$killed` of engines that were killed so far.
 fn git_that_kills_its_engine(test_env: &TestEnv, kills: &str) -> String {
     let path = std::env::var("PATH").unwrap();
-    let shared = test_env.shared_dir();
+    let shared = test_env.agent_dir();
     let script = format!(
         r#"#!/bin/sh
 shared='{shared}' how=
@@ -235,12 +285,12 @@ esac
 }
 
 /// Runs the workflow and resumes it after each kill. Returns the last session and the number of kills.
-fn run_with_kills(test_env: &TestEnv, path: &str) -> (Session, usize) {
+fn run_with_kills(test_env: &TestEnv, path: &str) -> (CallOutput, usize) {
     let mut session = test_env.run(&["--jobs", "2"]).env("PATH", path).run();
     let mut kills = 0;
     while session.code == -1 {
         kills += 1;
-        std::fs::write(test_env.shared_dir().join("killed"), kills.to_string()).unwrap();
+        std::fs::write(test_env.agent_dir().join("killed"), kills.to_string()).unwrap();
         session = test_env.callboard(&["resume", "trial", "--jobs", "2"]).env("PATH", path).run();
     }
     (session, kills)
@@ -252,7 +302,7 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
         let test_env = test_env();
         test_env.workflow_yaml(&["id: a, worktree: true"]);
         test_env.write("callboard.toml", "[checks]\nmade = ['grep', 'done', 'made.txt']\n");
-        test_env.script_agent(&["a * do echo done >made.txt; hand_in COMPLETED made"]);
+        test_env.script_agent(&["a * do echo done >made.txt; write_report COMPLETED made"]);
         let path = git_that_kills_its_engine(
             &test_env,
             &format!(
@@ -265,7 +315,7 @@ fn an_engine_that_is_killed_before_during_and_after_a_merge_merges_once() {
         assert_eq!(test_env.document("trial")["steps"]["a.merge"]["attempts"], 1, "{how}");
         // An engine that finds the merge already made must report its checks: the killed one did not record them.
         let reported = test_env.callboard(&["log", "trial", "--json"]).run();
-        let reported: Vec<_> = reported.events().iter().map(check_of_merge).collect();
+        let reported: Vec<_> = reported.json_lines().iter().map(check_of_merge).collect();
         assert_eq!(reported.into_iter().flatten().collect::<Vec<_>>(), ["made"], "{how}");
     }
 }

@@ -1,11 +1,11 @@
-//! The document of a cycle: the seed's JSON, what the engine keeps besides, and the files under `.progress/`.
+//! The document of a cycle: the original JSON, what the engine keeps besides, and the files under `.progress/`.
 //!
 //! All of it changes in one commit. It is stored in parts, so that a commit writes what has changed and not the whole
 //! history of a long cycle.
 //!
 //! The files under `.progress/` are those of the directory `.workflow/.cycle/ID.progress/`.
 
-mod fold;
+mod merge_partial;
 mod model;
 pub(in crate::cycle) mod parts;
 pub mod times;
@@ -14,24 +14,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-pub use fold::fold;
+pub use merge_partial::merge_partial;
 pub use model::{
-    Agent, AgentResult, AgentStatus, Agents, Blocker, BlockerStatus, ChangeLog, Changes, Coordination,
-    CycleState, Decision, DecisionStatus, Effort, Exploration, Feedback, FeedbackKind, FileAction, Iteration,
-    Phase, PhaseError, Plan, PlanTask, Requirements, Status, TaskStatus, TestResults,
+    Agent, AgentResult, AgentStatus, Agents, Blocker, BlockerStatus, Changes, Coordination, Decision,
+    DecisionStatus, Effort, Exploration, Feedback, FeedbackKind, FileAction, FileChange, Iteration,
+    MasterFile, Phase, PhaseError, Plan, PlanTask, Requirements, Status, TaskStatus, TestResults,
 };
 
 use super::definition::Definition;
 use super::step::Step;
 use crate::checks::CheckResult;
 use crate::present::StatusKind;
-use crate::rules::RunLocation;
+use crate::protocol_trait::RunLocation;
 use crate::{StepId, Timestamp};
 
 /// The document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    pub state: CycleState,
+    pub master_file: MasterFile,
     pub engine: EngineRecord,
     /// The files under `.progress/` that are rewritten as a whole, by relative path. Those in `history/` never change.
     pub files: BTreeMap<String, String>,
@@ -39,18 +39,19 @@ pub struct Document {
     pub logs: BTreeMap<String, BTreeMap<u32, String>>,
 }
 
-/// Writes the seed's JSON only, without what the engine keeps besides.
+/// Writes the original JSON only, without what the engine keeps besides.
 impl Serialize for Document {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.state.serialize(serializer)
+        self.master_file.serialize(serializer)
     }
 }
 
-/// What the engine keeps besides the seed's JSON.
+/// What the engine keeps besides the original JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EngineRecord {
     /// The repository whose `.workflow/` shows the cycle.
     pub repo_dir: String,
+    /// The offset of the times in the document, in minutes east of UTC.
     pub utc_offset: i32,
     pub created_at: Timestamp,
     #[serde(default)]
@@ -73,8 +74,10 @@ pub struct EngineRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IterationFindings {
+    /// Failing tests and checks, and critical issues.
     pub failing_tests: Vec<String>,
     pub open_issues: Vec<String>,
+    /// Tasks that are not completed, and a sentence if the plan is partial.
     pub plan_gaps: Vec<String>,
 }
 
@@ -137,7 +140,7 @@ impl Document {
     /// Returns the document of a new cycle.
     pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Self {
         let time = times::format(at, definition.utc_offset);
-        let state = CycleState {
+        let master_file = MasterFile {
             cycle_id: location.run.to_string(),
             title: definition.title(),
             description: definition.task.clone(),
@@ -145,7 +148,7 @@ impl Document {
             created_at: time.clone(),
             updated_at: time,
             max_iterations: definition.max_iterations,
-            ..CycleState::default()
+            ..MasterFile::default()
         };
         let engine = EngineRecord {
             repo_dir: location.repo_dir.clone(),
@@ -157,7 +160,7 @@ impl Document {
             checks: Vec::new(),
             reopened: Vec::new(),
         };
-        Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() }
+        Self { master_file, engine, files: BTreeMap::new(), logs: BTreeMap::new() }
     }
 
     /// Formats a time with the offset of the cycle.
@@ -183,6 +186,6 @@ impl Document {
 
     /// Returns the latest iteration, open or closed.
     pub(super) fn iteration_mut(&mut self) -> Option<&mut Iteration> {
-        self.state.iterations.last_mut()
+        self.master_file.iterations.last_mut()
     }
 }

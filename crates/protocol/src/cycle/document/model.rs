@@ -8,12 +8,14 @@ use serde_json::{Map, Number, Value};
 
 use crate::cycle::step::Role;
 
+/// The fields that a struct does not name. The comment of a field `unknown` lists those that the engine or its agents
+/// write, all others are of other programs.
 type Unknown = Map<String, Value>;
 
 /// The file `.workflow/.cycle/ID.json`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct CycleState {
+pub struct MasterFile {
     pub cycle_id: String,
     pub title: String,
     pub description: String,
@@ -75,10 +77,14 @@ impl Status {
 pub enum Phase {
     #[default]
     Init,
-    Ra,
-    Ep,
-    Cd,
-    Vas,
+    #[serde(rename = "ra")]
+    Requirements,
+    #[serde(rename = "ep")]
+    Planning,
+    #[serde(rename = "cd")]
+    Coding,
+    #[serde(rename = "vas")]
+    Validation,
     Aggregation,
     Complete,
 }
@@ -97,19 +103,19 @@ pub struct Agents {
 impl Agents {
     pub fn of(&self, role: Role) -> &Agent {
         match role {
-            Role::Ra => &self.ra,
-            Role::Ep => &self.ep,
-            Role::Cd => &self.cd,
-            Role::Vas => &self.vas,
+            Role::Analyst => &self.ra,
+            Role::Planner => &self.ep,
+            Role::Developer => &self.cd,
+            Role::Validator => &self.vas,
         }
     }
 
     pub fn of_mut(&mut self, role: Role) -> &mut Agent {
         match role {
-            Role::Ra => &mut self.ra,
-            Role::Ep => &mut self.ep,
-            Role::Cd => &mut self.cd,
-            Role::Vas => &mut self.vas,
+            Role::Analyst => &mut self.ra,
+            Role::Planner => &mut self.ep,
+            Role::Developer => &mut self.cd,
+            Role::Validator => &mut self.vas,
         }
     }
 }
@@ -228,8 +234,8 @@ pub enum TaskStatus {
 #[serde(default)]
 pub struct Changes {
     pub total_files: u64,
-    pub changes: Vec<ChangeLog>,
-    /// When the code of each iteration was closed.
+    pub changes: Vec<FileChange>,
+    /// When the coding of each iteration ended.
     pub iteration_markers: IndexMap<String, String>,
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -238,7 +244,7 @@ pub struct Changes {
 /// One changed file: an entry of `changes.changes`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ChangeLog {
+pub struct FileChange {
     pub timestamp: String,
     pub file: String,
     pub action: FileAction,
@@ -307,7 +313,7 @@ pub struct Iteration {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentResult {
-    /// `pending`, `running`, `partial`, `completed`, `failed`, `skipped`, or the word of another program.
+    /// `pending`, `running`, `partial`, `completed`, `failed`, `stopped`, `skipped`, or the word of another program.
     pub status: String,
     pub files_modified: u64,
     #[serde(flatten)]
@@ -416,7 +422,7 @@ fn changes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Changes>
         Value::Null => Ok(None),
         Value::Array(entries) if entries.is_empty() => Ok(None),
         entries @ Value::Array(_) => {
-            let changes: Vec<ChangeLog> = serde_json::from_value(entries).map_err(D::Error::custom)?;
+            let changes: Vec<FileChange> = serde_json::from_value(entries).map_err(D::Error::custom)?;
             let mut section = Changes { changes, ..Changes::default() };
             section.update_total_files();
             Ok(Some(section))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{ChangeLog, CycleState, Document, EngineRecord, Feedback};
+use super::{Document, EngineRecord, Feedback, FileChange, MasterFile};
 
 /// Everything small: statuses, agents, iterations.
 pub(in crate::cycle) const HEAD: &str = "head";
@@ -45,10 +45,11 @@ impl Document {
     pub(in crate::cycle) fn part_paths(&self) -> Vec<String> {
         let sections = [HEAD, ENGINE, REQUIREMENTS, EXPLORATION, PLAN, TEST_RESULTS].map(str::to_owned);
         let mut paths = Vec::from(sections);
-        let changes = self.state.changes.as_ref().map_or(0, |changes| changes.changes.len());
+        let changes = self.master_file.changes.as_ref().map_or(0, |changes| changes.changes.len());
         paths.extend((0..changes).step_by(PIECE_LENGTH).map(changes_part));
-        paths
-            .extend((0..self.state.coordination.feedback_log.len()).step_by(PIECE_LENGTH).map(feedback_part));
+        paths.extend(
+            (0..self.master_file.coordination.feedback_log.len()).step_by(PIECE_LENGTH).map(feedback_part),
+        );
         paths.extend(self.files.keys().map(|path| file_part(path)));
         paths.extend(
             self.logs.iter().flat_map(|(path, log)| log.keys().map(|iteration| log_part(path, *iteration))),
@@ -60,10 +61,10 @@ impl Document {
         match path {
             HEAD => json(&self.head()),
             ENGINE => json(&self.engine),
-            REQUIREMENTS => json(&self.state.requirements),
-            EXPLORATION => json(&self.state.exploration),
-            PLAN => json(&self.state.plan),
-            TEST_RESULTS => json(&self.state.test_results),
+            REQUIREMENTS => json(&self.master_file.requirements),
+            EXPLORATION => json(&self.master_file.exploration),
+            PLAN => json(&self.master_file.plan),
+            TEST_RESULTS => json(&self.master_file.test_results),
             _ => self.list_or_file_part(path),
         }
     }
@@ -71,10 +72,10 @@ impl Document {
     /// Returns a part that is a piece of a list, a file or a piece of a log.
     fn list_or_file_part(&self, path: &str) -> String {
         if let Some(number) = path.strip_prefix(CHANGES) {
-            let changes = self.state.changes.as_ref().map_or(&[][..], |changes| &changes.changes);
+            let changes = self.master_file.changes.as_ref().map_or(&[][..], |changes| &changes.changes);
             json(&piece(changes, number))
         } else if let Some(number) = path.strip_prefix(FEEDBACK) {
-            json(&piece(&self.state.coordination.feedback_log, number))
+            json(&piece(&self.master_file.coordination.feedback_log, number))
         } else if let Some(file) = path.strip_prefix(FILE) {
             json(&self.files.get(file))
         } else {
@@ -84,14 +85,14 @@ impl Document {
         }
     }
 
-    /// Returns the state without what other parts have.
-    fn head(&self) -> CycleState {
-        let mut head = CycleState {
+    /// Returns the master file without what other parts have.
+    fn head(&self) -> MasterFile {
+        let mut head = MasterFile {
             requirements: None,
             exploration: None,
             plan: None,
             test_results: None,
-            ..self.state.clone()
+            ..self.master_file.clone()
         };
         head.coordination.feedback_log.clear();
         if let Some(changes) = &mut head.changes {
@@ -102,18 +103,18 @@ impl Document {
 
     pub(in crate::cycle) fn assemble(parts: &[(String, String)]) -> Option<Self> {
         let parts: BTreeMap<_, _> = parts.iter().map(|(path, body)| (path.as_str(), body.as_str())).collect();
-        let mut state: CycleState = read(parts.get(HEAD)?)?;
+        let mut state: MasterFile = read(parts.get(HEAD)?)?;
         let engine: EngineRecord = read(parts.get(ENGINE)?)?;
         state.requirements = section(&parts, REQUIREMENTS)?;
         state.exploration = section(&parts, EXPLORATION)?;
         state.plan = section(&parts, PLAN)?;
         state.test_results = section(&parts, TEST_RESULTS)?;
         state.coordination.feedback_log = pieces::<Feedback>(&parts, FEEDBACK)?;
-        let entries = pieces::<ChangeLog>(&parts, CHANGES)?;
+        let entries = pieces::<FileChange>(&parts, CHANGES)?;
         if let Some(changes) = &mut state.changes {
             changes.changes = entries;
         }
-        let mut document = Self { state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
+        let mut document = Self { master_file: state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
         for (path, body) in parts {
             // A file or log that an import has removed is `null`.
             if let Some(file) = path.strip_prefix(FILE) {

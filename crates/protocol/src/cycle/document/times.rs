@@ -5,9 +5,9 @@ use jiff::tz::{Offset, TimeZone};
 use crate::Timestamp;
 
 /// Formats a time with an offset: `2026-01-22T10:00:00+08:00`.
-pub fn format(at: Timestamp, utc_offset: i32) -> String {
-    let offset = Offset::from_seconds(utc_offset.saturating_mul(60)).unwrap_or(Offset::UTC);
-    match at.timestamp() {
+pub fn format(at: Timestamp, utc_offset_minutes: i32) -> String {
+    let offset = Offset::from_seconds(utc_offset_minutes.saturating_mul(60)).unwrap_or(Offset::UTC);
+    match at.to_jiff() {
         Some(timestamp) => {
             timestamp.to_zoned(TimeZone::fixed(offset)).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
         }

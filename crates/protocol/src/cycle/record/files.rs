@@ -37,7 +37,7 @@ impl Recorder<'_> {
             title,
             version: &version.number,
             previous: version.previous.as_deref(),
-            iteration: self.document.state.current_iteration,
+            iteration: self.document.master_file.current_iteration,
             updated: &self.time,
             summary: common.summary.as_deref().unwrap_or("updated"),
         };
@@ -45,12 +45,12 @@ impl Recorder<'_> {
         self.write_versioned(path, version.previous.as_deref(), body);
     }
 
-    /// Writes a Markdown file that belongs to no section of the state: only its heading has its version.
+    /// Writes a Markdown file that belongs to no section of the master file: only its heading has its version.
     pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &CommonFields) {
         // A file of another program may have no version, and is kept, too.
         let version_of = |old: &String| layout::version_of(old).unwrap_or_else(|| "0.0.0".to_owned());
         let previous = self.document.files.get(path).map(version_of);
-        let number = times::next_version(previous.as_deref(), self.document.state.current_iteration);
+        let number = times::next_version(previous.as_deref(), self.document.master_file.current_iteration);
         self.write_page(path, title, &Version { number, previous }, body, common);
     }
 
@@ -59,7 +59,7 @@ impl Recorder<'_> {
         if text.is_empty() {
             return;
         }
-        let iteration = self.document.state.current_iteration;
+        let iteration = self.document.master_file.current_iteration;
         self.parts.insert(log_part(path, iteration));
         self.document.logs.entry(path.to_owned()).or_default().entry(iteration).or_default().push_str(text);
     }
@@ -72,7 +72,7 @@ impl Recorder<'_> {
             "agent": role,
             "action": if version.previous.is_none() { "create" } else { "update" },
             "change": common.summary.as_deref().unwrap_or("updated"),
-            "iteration": self.document.state.current_iteration,
+            "iteration": self.document.master_file.current_iteration,
         });
         self.append(&format!("{role}/changes.log"), &format!("{line}\n"));
     }
@@ -83,17 +83,17 @@ impl Recorder<'_> {
         self.append(layout::DECISIONS, &line);
     }
 
-    /// Marks that the code of this iteration is closed.
-    pub(super) fn close_code(&mut self) {
-        let (iteration, time) = (self.document.state.current_iteration, self.time.clone());
+    /// Marks in `cd/changes.log` and in `iteration_markers` that the coding of this iteration has ended.
+    pub(super) fn mark_end_of_coding(&mut self) {
+        let (iteration, time) = (self.document.master_file.current_iteration, self.time.clone());
         self.append(layout::CHANGES, &layout::marker_line(iteration, &time));
-        let changes = self.document.state.changes.get_or_insert_default();
+        let changes = self.document.master_file.changes.get_or_insert_default();
         changes.iteration_markers.insert(iteration.to_string(), time);
     }
 
     /// Appends the iteration to the timeline.
     pub(super) fn append_timeline(&mut self) {
-        let state = &self.document.state;
+        let state = &self.document.master_file;
         let Some(iteration) = state.iterations.last() else { return };
         let started = &iteration.started_at;
         let mut lines = vec![format!("[{started}] engine: iteration started")];
@@ -122,7 +122,7 @@ impl Recorder<'_> {
 
     /// Writes the final report.
     pub(super) fn write_summary(&mut self) {
-        let state = &self.document.state;
+        let state = &self.document.master_file;
         let mut text = format!("# {}\n\n", state.title);
         let mut line = |line: String| writeln!(text, "{line}").expect("BUG: a string takes all");
         line(format!("- Cycle: {}", state.cycle_id));

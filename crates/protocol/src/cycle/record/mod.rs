@@ -12,8 +12,8 @@ use super::document::parts::{ENGINE, HEAD, PLAN};
 use super::document::{AgentStatus, Document, PhaseError, Status, StepRecord, StepRecordStatus, TaskStatus};
 use super::step::{Role, Step};
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
-use crate::rules::Outcome;
-use crate::run::{self, AttemptConsequence, Change, RunStatus, StopCause};
+use crate::protocol_trait::Outcome;
+use crate::run::{self, AttemptConsequence, Change, RunStatus, RunStopCause};
 use crate::{StepId, Timestamp};
 
 /// The `failure_reason` of a cycle that a user has stopped.
@@ -51,6 +51,7 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Cycle>) -> Vec<Strin
         | Input::Deferred
         | Input::Recovered { .. } => None,
     };
+    // Every entry changes both. `HEAD` has the small fields of the master file; it is not git's.
     let parts = BTreeSet::from([HEAD.to_owned(), ENGINE.to_owned()]);
     let mut recorder = Recorder {
         document,
@@ -62,10 +63,10 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Cycle>) -> Vec<Strin
         extension,
         raised: 0,
     };
-    recorder.document.state.updated_at.clone_from(&recorder.time);
+    recorder.document.master_file.updated_at.clone_from(&recorder.time);
     match entry.input {
         Input::Opened { .. } => {
-            recorder.document.state.created_at.clone_from(&recorder.time);
+            recorder.document.master_file.created_at.clone_from(&recorder.time);
             recorder.document.engine.created_at = entry.at;
             let paths = recorder.document.part_paths();
             recorder.parts.extend(paths);
@@ -81,7 +82,7 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Cycle>) -> Vec<Strin
         recorder.apply(change);
     }
     if let Input::Recovered { source: RecoverySource::View { document: found, .. } } = &entry.input {
-        super::import::replace_state(recorder.document, found);
+        super::import::replace_master_file(recorder.document, found);
         let paths = recorder.document.part_paths();
         recorder.parts.extend(paths);
     }
@@ -93,7 +94,7 @@ impl Recorder<'_> {
         match change {
             Change::Status { status } => self.set_status(*status),
             Change::Queued { step, .. } => {
-                let iteration = self.document.state.current_iteration;
+                let iteration = self.document.master_file.current_iteration;
                 let fresh = StepRecord { iteration, ..StepRecord::default() };
                 self.document.engine.steps.insert(step.clone(), fresh);
                 if let Some(role) = agent_of(step) {
@@ -113,7 +114,7 @@ impl Recorder<'_> {
                 record.ended_at = Some(at);
             }
             Change::Started { attempt, counted_attempt, .. } => self.start(&attempt.step, *counted_attempt),
-            Change::Ended { attempt, exit, .. } => self.end(&attempt.step, *exit),
+            Change::Ended { attempt, consequence, .. } => self.end(&attempt.step, *consequence),
             Change::Dequeued { step } => {
                 self.step_mut(step).status = StepRecordStatus::Pending;
                 if let Some(role) = agent_of(step) {
@@ -126,7 +127,7 @@ impl Recorder<'_> {
     }
 
     fn set_status(&mut self, status: RunStatus) {
-        let state = &mut self.document.state;
+        let state = &mut self.document.master_file;
         match status {
             RunStatus::Running => {
                 if let (Status::Completed | Status::Failed, ended) = (state.status, state.completed_at.take())
@@ -135,11 +136,11 @@ impl Recorder<'_> {
                     let line = format!("{} (ended {})", reason, ended.unwrap_or_default());
                     self.document.engine.reopened.push(line);
                 }
-                self.document.state.status = Status::Running;
+                self.document.master_file.status = Status::Running;
             }
             RunStatus::Paused => state.status = Status::Paused,
-            RunStatus::Stopping(StopCause::Interrupted | StopCause::Requested)
-            | RunStatus::Stopped(StopCause::Interrupted | StopCause::Requested) => {}
+            RunStatus::Stopping(RunStopCause::EngineInterrupted | RunStopCause::Requested)
+            | RunStatus::Stopped(RunStopCause::EngineInterrupted | RunStopCause::Requested) => {}
             RunStatus::Draining(outcome) | RunStatus::Finishing(outcome) | RunStatus::Finished(outcome) => {
                 state.status = match outcome {
                     Outcome::Succeeded | Outcome::Incomplete => Status::Completed,
@@ -156,7 +157,7 @@ impl Recorder<'_> {
 
     /// Returns the record of a step, new if there is none.
     fn step_mut(&mut self, step: &StepId) -> &mut StepRecord {
-        let iteration = self.document.state.current_iteration;
+        let iteration = self.document.master_file.current_iteration;
         let fresh = StepRecord { iteration, ..StepRecord::default() };
         self.document.engine.steps.entry(step.clone()).or_insert(fresh)
     }
@@ -172,7 +173,7 @@ impl Recorder<'_> {
             self.set_task(task.as_str(), TaskStatus::InProgress);
         }
         let Some(role) = agent_of(id) else { return };
-        let agent = self.document.state.agents.of_mut(role);
+        let agent = self.document.master_file.agents.of_mut(role);
         if agent.status != AgentStatus::Running {
             agent.started_at = Some(time);
         }
@@ -182,30 +183,30 @@ impl Recorder<'_> {
         self.set_result(role, "running", None);
     }
 
-    fn end(&mut self, id: &StepId, exit: AttemptConsequence) {
+    fn end(&mut self, id: &StepId, consequence: AttemptConsequence) {
         let at = self.at;
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
-        let (status, agent_status) = match exit {
+        let (status, agent_status) = match consequence {
             AttemptConsequence::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
             AttemptConsequence::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
             AttemptConsequence::WillRetry { .. } | AttemptConsequence::Interrupted { .. } => {
                 (StepRecordStatus::Pending, AgentStatus::Waiting)
             }
-            AttemptConsequence::Stopped | AttemptConsequence::Released | AttemptConsequence::Drained => {
-                (StepRecordStatus::Pending, AgentStatus::Idle)
-            }
+            AttemptConsequence::Stopped
+            | AttemptConsequence::Released
+            | AttemptConsequence::FailedWhileDraining => (StepRecordStatus::Pending, AgentStatus::Idle),
         };
         let record = self.step_mut(id);
         record.status = status;
         record.ended_at = Some(at);
         record.error.clone_from(&error);
         let Some(step) = Step::parse(id) else { return };
-        if exit == AttemptConsequence::Exhausted {
+        if consequence == AttemptConsequence::Exhausted {
             let phase = step.role().map_or_else(|| id.to_string(), |role| role.to_string());
             let error = error.clone().unwrap_or_else(|| "no attempts left".to_owned());
             let error = if phase == id.as_str() { error } else { format!("{id}: {error}") };
             let timestamp = self.time.clone();
-            self.document.state.phase_errors.push(PhaseError {
+            self.document.master_file.phase_errors.push(PhaseError {
                 phase,
                 error,
                 timestamp,
@@ -216,38 +217,40 @@ impl Recorder<'_> {
             let still_runs = self.document.engine.steps.iter().any(|(other, record)| {
                 record.status == StepRecordStatus::Running && agent_of(other) == Some(role)
             });
-            let agent = self.document.state.agents.of_mut(role);
+            let agent = self.document.master_file.agents.of_mut(role);
             if !still_runs {
                 agent.status = agent_status;
             }
-            if exit != AttemptConsequence::Reported {
+            if consequence != AttemptConsequence::Reported {
                 agent.error = error;
             }
-            match exit {
+            match consequence {
                 AttemptConsequence::Reported
                 | AttemptConsequence::WillRetry { .. }
                 | AttemptConsequence::Interrupted { .. } => {}
                 AttemptConsequence::Exhausted => self.set_result(role, "failed", None),
-                AttemptConsequence::Stopped | AttemptConsequence::Released | AttemptConsequence::Drained => {
+                AttemptConsequence::Stopped
+                | AttemptConsequence::Released
+                | AttemptConsequence::FailedWhileDraining => {
                     self.set_result(role, "stopped", None);
                 }
             }
         }
         if let (AttemptConsequence::Reported, Some(report)) =
-            (exit, self.evidence.and_then(|evidence| evidence.report.as_ref()))
+            (consequence, self.evidence.and_then(|evidence| evidence.report.as_ref()))
         {
             self.record_report(&step, report);
         }
     }
 
     fn set_agent_unless_running(&mut self, role: Role, status: AgentStatus) {
-        let agent = self.document.state.agents.of_mut(role);
+        let agent = self.document.master_file.agents.of_mut(role);
         if agent.status != AgentStatus::Running {
             agent.status = status;
         }
     }
 
-    /// Sets the last reported status of an agent in this iteration.
+    /// Sets the status of an agent in `agent_results` of this iteration, and how many files it has changed.
     fn set_result(&mut self, role: Role, status: &str, files: Option<u64>) {
         let Some(iteration) = self.document.iteration_mut() else { return };
         let result = iteration.agent_results.entry(role.to_string()).or_default();
@@ -258,10 +261,10 @@ impl Recorder<'_> {
     }
 
     fn set_task(&mut self, id: &str, status: TaskStatus) {
-        let plan = self.document.state.plan.as_mut();
+        let plan = self.document.master_file.plan.as_mut();
         if let Some(task) = plan.and_then(|plan| plan.tasks.iter_mut().find(|task| task.id == id)) {
             task.status = status;
-            task.assigned_to = Some(Role::Cd.to_string());
+            task.assigned_to = Some(Role::Developer.to_string());
             self.parts.insert(PLAN.to_owned());
         }
     }

@@ -7,16 +7,17 @@ use serde_json::{Map, json};
 use super::Recorder;
 use crate::checks;
 use crate::cycle::document::parts::{EXPLORATION, PLAN, REQUIREMENTS, TEST_RESULTS, changes_part};
-use crate::cycle::document::{ChangeLog, FeedbackKind, FileAction, TaskStatus, TestResults, times};
+use crate::cycle::document::{FeedbackKind, FileAction, FileChange, TaskStatus, TestResults, times};
 use crate::cycle::layout;
 use crate::cycle::report::{
-    self, AgentReport, CdFields, EpFields, RaFields, TestCounts, VasFields, count_tests, coverage, percent,
+    self, AgentReport, AnalystFields, DeveloperFields, PlannerFields, TestCounts, ValidatorFields,
+    count_tests, coverage, percent,
 };
 use crate::cycle::step::{Role, Step, Verdict};
+use crate::protocol_trait::ParsedReport;
 use crate::report::Report;
-use crate::rules::ParsedReport;
 
-/// The version of a document that is written now, and the one it replaces.
+/// The version of a section or file that is written now, and the one it replaces.
 pub(super) struct Version {
     pub(super) number: String,
     pub(super) previous: Option<String>,
@@ -40,24 +41,24 @@ impl Recorder<'_> {
             ) => {}
         }
         if let ParsedReport::Verdict(Verdict::Blocked { .. }) = report::parse(self.document, step, report) {
-            self.document.state.agents.of_mut(role).last_message = report.logs.last().cloned();
+            self.document.master_file.agents.of_mut(role).last_message = report.logs.last().cloned();
             return self.set_result(role, "partial", None);
         }
         let Ok(agent_report) = report::read(self.document, step, report) else { return };
         let written_count = agent_report.common().files_written.len();
         let changed_files = match &agent_report {
-            AgentReport::Ra(fields) => self.record_requirements(fields),
-            AgentReport::Ep(fields) => self.record_plan(step, fields),
-            AgentReport::Cd(fields) => Some(self.record_code(step, fields)),
-            AgentReport::Vas(fields) if *step == Step::Baseline => return self.record_baseline(fields),
-            AgentReport::Vas(fields) => self.record_validation(fields),
+            AgentReport::Analyst(fields) => self.record_requirements(fields),
+            AgentReport::Planner(fields) => self.record_plan(step, fields),
+            AgentReport::Developer(fields) => Some(self.record_code(step, fields)),
+            AgentReport::Validator(fields) if *step == Step::Baseline => return self.record_baseline(fields),
+            AgentReport::Validator(fields) => self.record_validation(fields),
         };
         let prefix = format!("{role}/");
         let files = self.document.files.keys().chain(self.document.logs.keys());
         let own_files = files.filter(|path| path.starts_with(&prefix) && !path.contains("/history/"));
         let outputs: Vec<_> = own_files.cloned().collect();
         let files = changed_files.unwrap_or(outputs.len() + written_count).max(report.artifacts.len());
-        let agent = self.document.state.agents.of_mut(role);
+        let agent = self.document.master_file.agents.of_mut(role);
         agent.output_files = outputs;
         let summary = agent_report.common().summary.as_ref();
         agent.last_message = summary.or(report.logs.last()).cloned();
@@ -70,54 +71,54 @@ impl Recorder<'_> {
         let summary: Vec<_> = results.iter().map(checks::CheckResult::summary).collect();
         if *step == Step::Baseline {
             let content = format!("Checks before this iteration: {}", summary.join("; "));
-            return self.add_feedback("engine", Role::Vas, content, FeedbackKind::Clarification);
+            return self.add_feedback("engine", Role::Validator, content, FeedbackKind::Clarification);
         }
         let failed = results.iter().filter(|result| !result.passed());
         let failed: Vec<_> = failed
             .map(|result| format!("{}\n{}", result.summary(), result.output).trim_end().to_owned())
             .collect();
         let kind = if failed.is_empty() { FeedbackKind::Clarification } else { FeedbackKind::BugReport };
-        self.add_feedback("engine", Role::Vas, format!("Checks: {}", summary.join("; ")), kind);
+        self.add_feedback("engine", Role::Validator, format!("Checks: {}", summary.join("; ")), kind);
         self.document.engine.findings.failing_tests.extend(failed);
         self.document.engine.checks = results;
     }
 
     /// Records the figures of an agent's test run before the iteration.
-    fn record_baseline(&mut self, fields: &VasFields) {
-        let VasFields { pass_rate, total_tests, failed_tests, .. } = fields;
+    fn record_baseline(&mut self, fields: &ValidatorFields) {
+        let ValidatorFields { pass_rate, total_tests, failed_tests, .. } = fields;
         let figures =
             json!({ "pass_rate": pass_rate, "total_tests": total_tests, "failed_tests": failed_tests });
         let content = format!("Tests before this iteration, as the agent says: {figures}");
-        self.add_feedback("vas", Role::Vas, content, FeedbackKind::Clarification);
+        self.add_feedback("vas", Role::Validator, content, FeedbackKind::Clarification);
     }
 
     /// Begins the next version of a section.
     fn bump_version(&self, version: &mut String, last_updated: &mut String) -> Version {
         let previous = Some(std::mem::take(version)).filter(|version| !version.is_empty());
-        *version = times::next_version(previous.as_deref(), self.document.state.current_iteration);
+        *version = times::next_version(previous.as_deref(), self.document.master_file.current_iteration);
         last_updated.clone_from(&self.time);
         Version { number: version.clone(), previous }
     }
 
-    fn record_requirements(&mut self, fields: &RaFields) -> Option<usize> {
-        let mut section = self.document.state.requirements.clone().unwrap_or_default();
+    fn record_requirements(&mut self, fields: &AnalystFields) -> Option<usize> {
+        let mut section = self.document.master_file.requirements.clone().unwrap_or_default();
         if !fields.unchanged {
             set_if_reported(&mut section.specification, &fields.specification);
             set_if_reported(&mut section.edge_cases, &fields.edge_cases);
         }
         let version = self.bump_version(&mut section.version, &mut section.last_updated);
-        self.log_version(Role::Ra, &version, &fields.common);
+        self.log_version(Role::Analyst, &version, &fields.common);
         let log = self.document.log(layout::RA_LOG);
         let body = layout::requirements(&section, &log);
         self.write_page(layout::REQUIREMENTS, "Requirements Specification", &version, &body, &fields.common);
-        self.document.state.requirements = Some(section);
+        self.document.master_file.requirements = Some(section);
         self.parts.insert(REQUIREMENTS.to_owned());
         None
     }
 
     /// Records the exploration and, unless the step only explores, the plan.
-    fn record_plan(&mut self, step: &Step, fields: &EpFields) -> Option<usize> {
-        let mut section = self.document.state.exploration.clone().unwrap_or_default();
+    fn record_plan(&mut self, step: &Step, fields: &PlannerFields) -> Option<usize> {
+        let mut section = self.document.master_file.exploration.clone().unwrap_or_default();
         set_if_reported(&mut section.architecture_summary, &fields.architecture_summary);
         set_if_reported(&mut section.integration_points, &fields.integration_points);
         set_if_reported(&mut section.identified_risks, &fields.identified_risks);
@@ -130,16 +131,16 @@ impl Recorder<'_> {
         let body =
             fields.architecture.as_deref().or(known_body).unwrap_or(&section.architecture_summary).to_owned();
         self.write_notes(layout::ARCHITECTURE, "Architecture", &body, &fields.common);
-        self.document.state.exploration = Some(section);
+        self.document.master_file.exploration = Some(section);
         self.parts.insert(EXPLORATION.to_owned());
         if *step == Step::Explore {
             return None;
         }
-        let mut section = self.document.state.plan.clone().unwrap_or_default();
+        let mut section = self.document.master_file.plan.clone().unwrap_or_default();
         let tasks = fields
             .tasks
             .as_ref()
-            .map(|tasks| report::merged_tasks(tasks, Some(&section)).unwrap_or_default());
+            .map(|tasks| report::tasks_with_known_status(tasks, Some(&section)).unwrap_or_default());
         set_if_reported(&mut section.tasks, &tasks);
         set_if_reported(&mut section.total_estimated_effort, &fields.total_estimated_effort);
         set_if_reported(&mut section.critical_path, &fields.critical_path);
@@ -148,15 +149,15 @@ impl Recorder<'_> {
         }
         let version = self.bump_version(&mut section.version, &mut section.last_updated);
         self.write_versioned(layout::PLAN, version.previous.as_deref(), layout::plan(&section));
-        self.log_version(Role::Ep, &version, &fields.common);
-        self.document.state.plan = Some(section);
+        self.log_version(Role::Planner, &version, &fields.common);
+        self.document.master_file.plan = Some(section);
         self.parts.insert(PLAN.to_owned());
         None
     }
 
     /// Records code, and returns how many files it changes.
-    fn record_code(&mut self, step: &Step, fields: &CdFields) -> usize {
-        let (iteration, time) = (self.document.state.current_iteration, self.time.clone());
+    fn record_code(&mut self, step: &Step, fields: &DeveloperFields) -> usize {
+        let (iteration, time) = (self.document.master_file.current_iteration, self.time.clone());
         // A task with a step of its own is completed by its merge.
         for id in fields.tasks_completed.iter().filter(|_| step.task().is_none()) {
             self.set_task(id, TaskStatus::Completed);
@@ -172,18 +173,18 @@ impl Recorder<'_> {
         let described = fields.changes.iter();
         let described = described
             .map(|change| (&change.file, change.action, change.description.as_str(), change.unknown.clone()));
-        let changes = self.document.state.changes.get_or_insert_default();
+        let changes = self.document.master_file.changes.get_or_insert_default();
         let (mut lines, before) = (String::new(), changes.changes.len());
         for (file, action, description, mut unknown) in described.chain(undescribed) {
             if let Some(task) = step.task() {
                 unknown.entry("task").or_insert_with(|| task.to_string().into());
             }
-            let change = ChangeLog {
+            let change = FileChange {
                 timestamp: time.clone(),
                 file: file.clone(),
                 action,
                 iteration,
-                agent: Role::Cd.to_string(),
+                agent: Role::Developer.to_string(),
                 description: description.to_owned(),
                 unknown,
             };
@@ -209,7 +210,7 @@ impl Recorder<'_> {
         count
     }
 
-    fn record_validation(&mut self, fields: &VasFields) -> Option<usize> {
+    fn record_validation(&mut self, fields: &ValidatorFields) -> Option<usize> {
         let checks = self.document.engine.checks.clone();
         let claimed_failed = fields.failed_tests.len() as u64;
         let (counts, source) = if checks.is_empty() {
@@ -228,7 +229,7 @@ impl Recorder<'_> {
             coverage: coverage.clone().unwrap_or_else(|| 0.into()),
             failed_tests: failed_checks.chain(fields.failed_tests.iter().cloned()).collect(),
             total_tests: counts.total(),
-            ..self.document.state.test_results.clone().unwrap_or_default()
+            ..self.document.master_file.test_results.clone().unwrap_or_default()
         };
         section.unknown.insert("source".to_owned(), source.into());
         section.unknown.insert("coverage_source".to_owned(), coverage_source.into());
@@ -237,10 +238,10 @@ impl Recorder<'_> {
             "pass_rate": fields.pass_rate, "coverage": fields.coverage, "total_tests": fields.total_tests,
             "failed_tests": fields.failed_tests, "by_suite": fields.by_suite,
         });
-        let iteration = self.document.state.current_iteration;
+        let iteration = self.document.master_file.current_iteration;
         let body = layout::test_results(&section, iteration, counts, &checks, &claims);
         self.write_versioned(layout::TEST_RESULTS, version.previous.as_deref(), body);
-        self.log_version(Role::Vas, &version, &fields.common);
+        self.log_version(Role::Validator, &version, &fields.common);
         let rate = coverage
             .map_or_else(|| "not measured".to_owned(), |rate| format!("{rate} % ({coverage_source})"));
         let details =
@@ -251,7 +252,7 @@ impl Recorder<'_> {
         self.write_notes(layout::VALIDATION, "Validation", &body, &fields.common);
         let summary = fields.common.summary.as_deref().unwrap_or("No summary.");
         self.write_notes(layout::VAS_SUMMARY, "Summary", summary, &fields.common);
-        self.document.state.test_results = Some(section);
+        self.document.master_file.test_results = Some(section);
         self.parts.insert(TEST_RESULTS.to_owned());
         let findings = &mut self.document.engine.findings;
         findings.failing_tests.extend(fields.failed_tests.iter().chain(&fields.critical_issues).cloned());
@@ -274,7 +275,7 @@ fn bullets(items: &[String], if_empty: &str) -> String {
 }
 
 /// Returns the body of `validation.md`.
-fn validation(results: &TestResults, fields: &VasFields, source: &str) -> String {
+fn validation(results: &TestResults, fields: &ValidatorFields, source: &str) -> String {
     let failed = bullets(&results.failed_tests, "None.");
     let critical = bullets(&fields.critical_issues, "None.");
     let text = fields.validation.as_deref().unwrap_or("The agent has said nothing.");

@@ -11,7 +11,7 @@ use crate::cycle::document::{
 };
 use crate::cycle::report;
 use crate::cycle::state::{Finding, Stage};
-use crate::cycle::step::{Item, Role, Step, needed_by};
+use crate::cycle::step::{RaisedItem, Role, Step, needed_by};
 use crate::entry::Author;
 use crate::people::Answer;
 
@@ -19,7 +19,7 @@ impl Recorder<'_> {
     pub(super) fn apply_transition(&mut self, change: &Change) {
         match change {
             Change::IterationOpened { number, extension, .. } => self.open_iteration(*number, *extension),
-            Change::LimitRaised { to } => self.document.state.max_iterations = *to,
+            Change::LimitRaised { to } => self.document.master_file.max_iterations = *to,
             Change::Extended => {
                 let text = self.extension.unwrap_or_default().to_owned();
                 self.document.engine.extensions.push(text);
@@ -42,51 +42,51 @@ impl Recorder<'_> {
             }
             Change::TaskCoded { task, complete: false } => self.set_task(task.as_str(), TaskStatus::Pending),
             Change::TaskMerged { task } => {
-                let plan = self.document.state.plan.as_ref();
+                let plan = self.document.master_file.plan.as_ref();
                 let known = plan.and_then(|plan| plan.tasks.iter().find(|known| known.id == task.as_str()));
                 if known.is_some_and(|task| task.status == TaskStatus::InProgress) {
                     self.set_task(task.as_str(), TaskStatus::Completed);
                 }
             }
-            Change::TaskRejected { task } => {
+            Change::TaskMergeFailed { task } => {
                 self.set_task(task.as_str(), TaskStatus::Pending);
                 let logs =
                     self.evidence.and_then(|evidence| evidence.report.as_ref()).map(|report| &report.logs);
                 let text = logs.map(|logs| logs.join("\n")).unwrap_or_default();
                 let content = format!("The branch of {task} could not be merged. {text}");
-                self.add_feedback("engine", Role::Cd, content, FeedbackKind::IssueFix);
+                self.add_feedback("engine", Role::Developer, content, FeedbackKind::IssueFix);
             }
             Change::Found { finding } => self.record_finding(*finding),
             Change::IterationClosed { resolved } => self.close_iteration(*resolved),
             Change::Completed => {
-                self.document.state.current_phase = Phase::Complete;
+                self.document.master_file.current_phase = Phase::Complete;
                 self.write_summary();
             }
-            Change::FastForwarding => self.document.state.current_phase = Phase::Complete,
+            Change::FastForwarding => self.document.master_file.current_phase = Phase::Complete,
             Change::Failed { step } => {
                 let error = self.document.step(step).and_then(|step| step.error.clone());
                 let error = error.unwrap_or_else(|| "no attempts left".to_owned());
-                self.document.state.failure_reason = Some(format!("`{step}` failed: {error}"));
+                self.document.master_file.failure_reason = Some(format!("`{step}` failed: {error}"));
                 if let Some(role) = step.role() {
                     self.set_result(role, "failed", None);
                 }
             }
-            Change::Stopped => self.document.state.failure_reason = Some(STOPPED.to_owned()),
+            Change::Stopped => self.document.master_file.failure_reason = Some(STOPPED.to_owned()),
             Change::TasksPlanned { .. }
             | Change::TaskAsked { .. }
             | Change::TaskCoded { complete: true, .. }
             | Change::OverlapStepEnded { .. }
             | Change::Tested
-            | Change::Reopened => {}
+            | Change::Retried => {}
         }
     }
 
     fn open_iteration(&mut self, number: u32, extended: bool) {
         let time = self.time.clone();
         self.carry_feedback(number);
-        let state = &mut self.document.state;
+        let state = &mut self.document.master_file;
         state.current_iteration = number;
-        state.current_phase = Phase::Ra;
+        state.current_phase = Phase::Requirements;
         state.completed_phases.clear();
         if state.status == Status::Created {
             state.status = Status::Running;
@@ -101,28 +101,28 @@ impl Recorder<'_> {
             true => Some(self.document.engine.extensions.remove(0)),
             false => None,
         };
-        self.document.state.iterations.push(Iteration {
+        self.document.master_file.iterations.push(Iteration {
             number,
             extension: extension.clone(),
             started_at: time,
             ..Iteration::default()
         });
         if let Some(text) = extension {
-            let state = &mut self.document.state;
+            let state = &mut self.document.master_file;
             state.description = format!("{}\n\n--- ITERATION {number} ---\n{text}", state.description);
             state.task_history.push(text.clone());
-            self.add_feedback("user", Role::Ra, text, FeedbackKind::RequirementUpdate);
+            self.add_feedback("user", Role::Analyst, text, FeedbackKind::RequirementUpdate);
         }
         let IterationFindings { failing_tests, open_issues, plan_gaps } =
             std::mem::take(&mut self.document.engine.findings);
         for test in failing_tests {
-            self.add_feedback("vas", Role::Cd, test, FeedbackKind::BugReport);
+            self.add_feedback("vas", Role::Developer, test, FeedbackKind::BugReport);
         }
         for issue in open_issues {
-            self.add_feedback("cd", Role::Ra, issue, FeedbackKind::Clarification);
+            self.add_feedback("cd", Role::Analyst, issue, FeedbackKind::Clarification);
         }
         for gap in plan_gaps {
-            self.add_feedback("cd", Role::Ep, gap, FeedbackKind::IssueFix);
+            self.add_feedback("cd", Role::Planner, gap, FeedbackKind::IssueFix);
         }
         self.document.engine.checks.clear();
     }
@@ -130,7 +130,7 @@ impl Recorder<'_> {
     /// Moves feedback whose target did not finish its phase, because the iteration failed before, to the iteration that
     /// begins.
     fn carry_feedback(&mut self, to: u32) {
-        let state = &mut self.document.state;
+        let state = &mut self.document.master_file;
         for (index, entry) in state.coordination.feedback_log.iter_mut().enumerate() {
             if entry.iteration == Some(state.current_iteration)
                 && !state.completed_phases.contains(&entry.target)
@@ -143,7 +143,7 @@ impl Recorder<'_> {
 
     /// Adds an entry to `feedback_log`: the only way in which prompts get findings and answers.
     pub(super) fn add_feedback(&mut self, source: &str, target: Role, content: String, kind: FeedbackKind) {
-        let state = &mut self.document.state;
+        let state = &mut self.document.master_file;
         // The target has reported already, so its next turn is in the next iteration.
         let is_over = state.completed_phases.iter().any(|phase| phase == target.as_str());
         let iteration = state.current_iteration + u32::from(is_over);
@@ -161,7 +161,7 @@ impl Recorder<'_> {
     }
 
     /// Opens a decision or a blocker: the next one of the report, decisions first.
-    fn raise(&mut self, item: Item, needed_by: Role) {
+    fn raise(&mut self, item: RaisedItem, needed_by: Role) {
         let index = self.raised;
         self.raised += 1;
         let Some(report) = self.evidence.and_then(|evidence| evidence.report.as_ref()) else { return };
@@ -170,10 +170,10 @@ impl Recorder<'_> {
         let Ok(Some(agent_report)) = report::fields(&step, report) else { return };
         let common = agent_report.common();
         let raised_by = step.role().map_or_else(|| step.to_string(), |role| role.to_string());
-        let iteration = self.document.state.current_iteration;
-        let coordination = &mut self.document.state.coordination;
+        let iteration = self.document.master_file.current_iteration;
+        let coordination = &mut self.document.master_file.coordination;
         match item {
-            Item::Decision(_) => {
+            RaisedItem::Decision(_) => {
                 let Some(decision) = common.decisions.get(index) else { return };
                 let unknown = json!({
                     "recommended": decision.recommended, "needed_by": needed_by, "raised_by": raised_by,
@@ -189,7 +189,7 @@ impl Recorder<'_> {
                     ..Decision::default()
                 });
             }
-            Item::Blocker(_) => {
+            RaisedItem::Blocker(_) => {
                 let Some(blocker) = common.blockers.get(index - common.decisions.len().min(index)) else {
                     return;
                 };
@@ -205,23 +205,23 @@ impl Recorder<'_> {
         }
     }
 
-    fn decision(&mut self, item: Item) -> Option<&mut Decision> {
-        let decisions = &mut self.document.state.coordination.pending_decisions;
+    fn decision(&mut self, item: RaisedItem) -> Option<&mut Decision> {
+        let decisions = &mut self.document.master_file.coordination.pending_decisions;
         decisions.iter_mut().find(|decision| decision.id == item.id())
     }
 
-    fn answer(&mut self, item: Item, by: AnsweredBy) {
+    fn answer(&mut self, item: RaisedItem, by: AnsweredBy) {
         let answer = self.evidence.and_then(|evidence| evidence.answer.as_ref());
         let person = match self.by {
             Author::Person { name, .. } => name.clone(),
-            Author::Engine { .. } | Author::Client { .. } => "user".to_owned(),
+            Author::Engine { .. } | Author::BucketClient { .. } => "user".to_owned(),
         };
         let (source, made_by) = match by {
             AnsweredBy::Person => ("user", person),
             AnsweredBy::Auto => ("auto", "auto".to_owned()),
         };
         let (target, content) = match item {
-            Item::Decision(_) => {
+            RaisedItem::Decision(_) => {
                 let Some(decision) = self.decision(item) else { return };
                 let chosen = match answer {
                     Some(Answer::Choose { option, .. }) => option.clone(),
@@ -249,8 +249,8 @@ impl Recorder<'_> {
                 let content = format!("{}: {} → {chosen}{reason}", decision.id, decision.description);
                 (needed_by(&decision.unknown), content)
             }
-            Item::Blocker(_) => {
-                let blockers = &mut self.document.state.coordination.blockers;
+            RaisedItem::Blocker(_) => {
+                let blockers = &mut self.document.master_file.coordination.blockers;
                 let Some(blocker) = blockers.iter_mut().find(|blocker| blocker.id == item.id()) else {
                     return;
                 };
@@ -272,14 +272,14 @@ impl Recorder<'_> {
 
     fn end_phase(&mut self, next: Stage) {
         let (role, phase) = match next {
-            Stage::Ep => (Role::Ra, Phase::Ep),
-            Stage::Cd => (Role::Ep, Phase::Cd),
-            Stage::Test | Stage::Vas => (Role::Cd, Phase::Vas),
-            Stage::Aggregation => (Role::Vas, Phase::Aggregation),
-            Stage::Created | Stage::Ra | Stage::FastForward | Stage::Complete => return,
+            Stage::Planning => (Role::Analyst, Phase::Planning),
+            Stage::Coding => (Role::Planner, Phase::Coding),
+            Stage::Test | Stage::Validation => (Role::Developer, Phase::Validation),
+            Stage::Aggregation => (Role::Validator, Phase::Aggregation),
+            Stage::Created | Stage::Requirements | Stage::FastForward | Stage::Complete => return,
         };
         let time = self.time.clone();
-        let state = &mut self.document.state;
+        let state = &mut self.document.master_file;
         state.current_phase = phase;
         if !state.completed_phases.iter().any(|done| done == role.as_str()) {
             state.completed_phases.push(role.to_string());
@@ -289,12 +289,12 @@ impl Recorder<'_> {
         agent.completed_at = Some(time);
         agent.iterations_completed += 1;
         match role {
-            Role::Ra | Role::Ep => self.set_agent_unless_running(role.next(), AgentStatus::Waiting),
-            Role::Cd => {
+            Role::Analyst | Role::Planner => self.set_agent_unless_running(role.next(), AgentStatus::Waiting),
+            Role::Developer => {
                 self.set_agent_unless_running(role.next(), AgentStatus::Waiting);
-                self.close_code();
+                self.mark_end_of_coding();
             }
-            Role::Vas => {}
+            Role::Validator => {}
         }
     }
 
@@ -308,8 +308,8 @@ impl Recorder<'_> {
                 .or(report.logs.last().map(String::as_str))
         });
         let summary = summary.unwrap_or("no summary").to_owned();
-        let is_planning = self.document.state.current_phase == Phase::Ep;
-        let open = self.document.state.plan.iter().flat_map(|plan| &plan.tasks);
+        let is_planning = self.document.master_file.current_phase == Phase::Planning;
+        let open = self.document.master_file.plan.iter().flat_map(|plan| &plan.tasks);
         let open = open.filter(|task| task.status != TaskStatus::Completed);
         let gaps: Vec<_> =
             open.map(|task| format!("{} is not completed: {}", task.id, task.description)).collect();
@@ -330,7 +330,7 @@ impl Recorder<'_> {
 
     fn close_iteration(&mut self, resolved: bool) {
         let time = self.time.clone();
-        let coordination = &self.document.state.coordination;
+        let coordination = &self.document.master_file.coordination;
         let decisions = coordination.pending_decisions.iter();
         let decisions = decisions.filter(|decision| decision.status == DecisionStatus::Pending);
         let decisions =
@@ -339,7 +339,7 @@ impl Recorder<'_> {
         let blockers = blockers.map(|blocker| format!("{} is open: {}", blocker.id, blocker.description));
         let mut issues: Vec<_> = self.document.engine.findings.all().cloned().collect();
         issues.extend(decisions.chain(blockers));
-        if let Some(reason) = &self.document.state.failure_reason {
+        if let Some(reason) = &self.document.master_file.failure_reason {
             issues.push(reason.clone());
         }
         if let Some(iteration) = self.document.iteration_mut() {

@@ -32,7 +32,7 @@ pub(in crate::cycle) enum PhaseStatus {
 /// The report of `ra`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cycle) struct RaFields {
+pub(in crate::cycle) struct AnalystFields {
     /// The requirements stay as they are.
     pub(in crate::cycle) unchanged: bool,
     pub(in crate::cycle) specification: Option<String>,
@@ -44,7 +44,7 @@ pub(in crate::cycle) struct RaFields {
 /// The report of `ep`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cycle) struct EpFields {
+pub(in crate::cycle) struct PlannerFields {
     /// Exploration and plan stay as they are.
     pub(in crate::cycle) unchanged: bool,
     pub(in crate::cycle) architecture_summary: Option<String>,
@@ -63,7 +63,7 @@ pub(in crate::cycle) struct EpFields {
 /// The report of `cd`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cycle) struct CdFields {
+pub(in crate::cycle) struct DeveloperFields {
     pub(in crate::cycle) tasks_completed: Vec<String>,
     pub(in crate::cycle) tasks_blocked: Vec<String>,
     pub(in crate::cycle) changes: Vec<ReportedChange>,
@@ -76,10 +76,33 @@ pub(in crate::cycle) struct CdFields {
     pub(in crate::cycle) common: CommonFields,
 }
 
+impl DeveloperFields {
+    /// Returns whether the report says nothing about the work.
+    pub(in crate::cycle) fn is_empty(&self) -> bool {
+        let Self {
+            tasks_completed,
+            tasks_blocked,
+            changes,
+            files_modified,
+            implementation,
+            debug_log,
+            issues,
+            common: _,
+        } = self;
+        tasks_completed.is_empty()
+            && tasks_blocked.is_empty()
+            && changes.is_empty()
+            && files_modified.is_empty()
+            && implementation.is_none()
+            && debug_log.is_empty()
+            && issues.is_empty()
+    }
+}
+
 /// The report of `vas`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::cycle) struct VasFields {
+pub(in crate::cycle) struct ValidatorFields {
     #[serde(alias = "test_pass_rate", deserialize_with = "rate")]
     pub(in crate::cycle) pass_rate: Option<Number>,
     #[serde(deserialize_with = "rate")]
@@ -94,6 +117,31 @@ pub(in crate::cycle) struct VasFields {
     pub(in crate::cycle) by_suite: Option<Value>,
     #[serde(flatten)]
     pub(in crate::cycle) common: CommonFields,
+}
+
+impl ValidatorFields {
+    /// Returns whether the report says nothing about the work.
+    pub(in crate::cycle) fn is_empty(&self) -> bool {
+        let Self {
+            pass_rate,
+            coverage,
+            failed_tests,
+            total_tests,
+            critical_issues,
+            validation,
+            coverage_details,
+            by_suite,
+            common: _,
+        } = self;
+        pass_rate.is_none()
+            && coverage.is_none()
+            && failed_tests.is_empty()
+            && total_tests.is_none()
+            && critical_issues.is_empty()
+            && validation.is_none()
+            && coverage_details.is_none()
+            && by_suite.is_none()
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -14,12 +14,12 @@ use crate::report::{ReportFields, ReportForm};
 /// Returns the form of a step's report.
 pub(in crate::cycle) fn form(document: &Document, step: &Step) -> ReportForm {
     let (example, properties, rules) = match step {
-        Step::Phase(Role::Ra) => ra(document),
+        Step::Phase(Role::Analyst) => ra(document),
         Step::Explore => explore(),
-        Step::Phase(Role::Ep) => ep(document),
-        Step::Phase(Role::Cd) => cd(open_tasks(document)),
+        Step::Phase(Role::Planner) => ep(document),
+        Step::Phase(Role::Developer) => cd(open_tasks(document)),
         Step::Task(task) => cd(vec![task.to_string()]),
-        Step::Phase(Role::Vas) | Step::Baseline => vas(),
+        Step::Phase(Role::Validator) | Step::Baseline => vas(),
         Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return ReportForm::Plain,
     };
     let mut schema = json!({
@@ -88,7 +88,7 @@ type FormParts = (Value, Value, &'static str);
 
 fn ra(document: &Document) -> FormParts {
     let example = json!({
-        "specification": format!("## FR-001\n\n{}\n\n## Success criteria\n\n- [ ] A test shows that FR-001 works.", document.state.title),
+        "specification": format!("## FR-001\n\n{}\n\n## Success criteria\n\n- [ ] A test shows that FR-001 works.", document.master_file.title),
         "edge_cases": ["EC-001: empty input"],
         "unchanged": false,
         "summary": "one functional requirement and one edge case",
@@ -130,7 +130,7 @@ fn ep(document: &Document) -> FormParts {
         "integration_points": ["src/main.rs: the command line"],
         "identified_risks": ["no test covers the command line"],
         "tasks": [
-            { "id": "TASK-001", "title": "Library", "description": format!("Implement: {}", document.state.title), "effort": "small",
+            { "id": "TASK-001", "title": "Library", "description": format!("Implement: {}", document.master_file.title), "effort": "small",
               "depends_on": [], "files": ["src/lib.rs"], "success_criteria": ["its test passes"] },
             { "id": "TASK-002", "title": "Documentation", "description": "Document it", "effort": "small",
               "depends_on": [], "files": ["README.md"], "success_criteria": ["the README shows it"] },
@@ -165,7 +165,7 @@ fn ep(document: &Document) -> FormParts {
 }
 
 fn open_tasks(document: &Document) -> Vec<String> {
-    let tasks = document.state.plan.iter().flat_map(|plan| &plan.tasks);
+    let tasks = document.master_file.plan.iter().flat_map(|plan| &plan.tasks);
     tasks.filter(|task| task.status != TaskStatus::Completed).map(|task| task.id.clone()).collect()
 }
 

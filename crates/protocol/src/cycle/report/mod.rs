@@ -12,11 +12,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub(super) use fields::{
-    CdFields, CommonFields, EpFields, PhaseStatus, RaFields, ReportedDecision, VasFields, percent,
+    AnalystFields, CommonFields, DeveloperFields, PhaseStatus, PlannerFields, ReportedDecision,
+    ValidatorFields, percent,
 };
 pub(super) use form::form;
 pub use phase_result::{PhaseResult, phase_result};
-pub(super) use plan::{merged_tasks, planned_tasks};
+pub(super) use plan::{planned_tasks, tasks_with_known_status};
 pub(super) use test_counts::{TestCounts, count_tests, coverage};
 
 use super::document::{Document, TaskStatus};
@@ -24,26 +25,26 @@ use super::layout;
 use super::step::{Completeness, Problems, Raised, RaisedKind, Role, Step, Verdict};
 use crate::check::artifact_path_problem;
 use crate::checks;
+use crate::protocol_trait::ParsedReport;
 use crate::report::{CopyEdit, Report, Status};
-use crate::rules::ParsedReport;
 
 /// The report of an agent, typed by its step.
 pub(super) enum AgentReport {
-    Ra(RaFields),
+    Analyst(AnalystFields),
     /// Of `ep` and `ep.explore`.
-    Ep(EpFields),
-    Cd(CdFields),
+    Planner(PlannerFields),
+    Developer(DeveloperFields),
     /// Of `vas` and an agent's `vas.baseline`.
-    Vas(VasFields),
+    Validator(ValidatorFields),
 }
 
 impl AgentReport {
     pub(super) fn common(&self) -> &CommonFields {
         match self {
-            Self::Ra(fields) => &fields.common,
-            Self::Ep(fields) => &fields.common,
-            Self::Cd(fields) => &fields.common,
-            Self::Vas(fields) => &fields.common,
+            Self::Analyst(fields) => &fields.common,
+            Self::Planner(fields) => &fields.common,
+            Self::Developer(fields) => &fields.common,
+            Self::Validator(fields) => &fields.common,
         }
     }
 }
@@ -57,13 +58,13 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
         Some(CopyEdit::Patch(_) | CopyEdit::Deleted | CopyEdit::Unreadable(_)) | None => None,
     };
     match &mut agent_report {
-        AgentReport::Ra(fields) => {
+        AgentReport::Analyst(fields) => {
             if let Some(parsed) = text(layout::REQUIREMENTS).map(layout::parse_requirements) {
                 fields.specification.get_or_insert(parsed.specification);
                 fields.edge_cases.get_or_insert(parsed.edge_cases);
             }
         }
-        AgentReport::Ep(fields) => {
+        AgentReport::Planner(fields) => {
             if let Some(parsed) = text(layout::EXPLORATION).map(layout::parse_exploration) {
                 fields.architecture_summary.get_or_insert(parsed.architecture_summary);
                 fields.integration_points.get_or_insert(parsed.integration_points);
@@ -84,7 +85,7 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
                     .map_err(|error| format!("the tasks of `plan.json` are malformed: {error}"))?;
             }
         }
-        AgentReport::Cd(_) | AgentReport::Vas(_) => {}
+        AgentReport::Developer(_) | AgentReport::Validator(_) => {}
     }
     Ok(agent_report)
 }
@@ -92,16 +93,16 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
 /// Reads the fields of a report; `None` if the step has no agent.
 pub(super) fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
     Ok(Some(match step {
-        Step::Phase(Role::Ra) => AgentReport::Ra(parse_fields(report)?),
-        Step::Phase(Role::Ep) | Step::Explore => AgentReport::Ep(parse_fields(report)?),
-        Step::Phase(Role::Cd) | Step::Task(_) => AgentReport::Cd(parse_fields(report)?),
-        Step::Phase(Role::Vas) | Step::Baseline => AgentReport::Vas(parse_fields(report)?),
+        Step::Phase(Role::Analyst) => AgentReport::Analyst(parse_fields(report)?),
+        Step::Phase(Role::Planner) | Step::Explore => AgentReport::Planner(parse_fields(report)?),
+        Step::Phase(Role::Developer) | Step::Task(_) => AgentReport::Developer(parse_fields(report)?),
+        Step::Phase(Role::Validator) | Step::Baseline => AgentReport::Validator(parse_fields(report)?),
         Step::Test | Step::Merge(_) | Step::Answer(_) | Step::FastForward => return Ok(None),
     }))
 }
 
 fn copy_edit<'a>(document: &Document, report: &'a Report, file: &str) -> Option<&'a CopyEdit> {
-    report.copy_edits.get(&layout::progress_path(&document.state.cycle_id, file))
+    report.copy_edits.get(&layout::progress_path(&document.master_file.cycle_id, file))
 }
 
 fn parse_fields<T: DeserializeOwned>(report: &Report) -> Result<T, String> {
@@ -142,7 +143,7 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
                 problems: Problems::some_if(results.iter().any(|result| !result.passed())),
             });
         }
-        Step::Baseline => return Ok(Verdict::Measured),
+        Step::Baseline => return Ok(Verdict::BaselineTested),
         Step::Merge(_) => return Ok(if report.gate_failure { Verdict::Conflict } else { Verdict::Merged }),
         Step::FastForward => return Ok(Verdict::FastForwarded),
         Step::Phase(_) | Step::Explore | Step::Task(_) | Step::Answer(_) => {}
@@ -150,7 +151,7 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
     let blocked = blocked(step, report)?;
     let report = read(document, step, report)?;
     check_fields(&report)?;
-    let role = step.role().unwrap_or(Role::Ra);
+    let role = step.role().unwrap_or(Role::Analyst);
     let raised = raised(step, role, report.common());
     let is_partial = report.common().phase_status == PhaseStatus::Partial;
     let completeness = |is_complete: bool| match is_complete && !is_partial {
@@ -158,9 +159,9 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
         false => Completeness::Incomplete,
     };
     Ok(match report {
-        AgentReport::Ra(fields) => {
+        AgentReport::Analyst(fields) => {
             let has_text = fields.specification.as_ref().is_some_and(|text| !text.trim().is_empty());
-            let has_requirements = document.state.requirements.is_some();
+            let has_requirements = document.master_file.requirements.is_some();
             let is_confirmed = fields.unchanged && has_requirements;
             match blocked {
                 _ if has_text || is_confirmed => Verdict::Specified { raised },
@@ -168,10 +169,10 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
                 None => return Err("Agent reported completion without the field `specification`".to_owned()),
             }
         }
-        AgentReport::Ep(_) if *step == Step::Explore => Verdict::Explored { raised },
-        AgentReport::Ep(fields) => {
-            let tasks = match (&fields.tasks, &document.state.plan) {
-                (Some(tasks), plan) => merged_tasks(tasks, plan.as_ref())?,
+        AgentReport::Planner(_) if *step == Step::Explore => Verdict::Explored { raised },
+        AgentReport::Planner(fields) => {
+            let tasks = match (&fields.tasks, &document.master_file.plan) {
+                (Some(tasks), plan) => tasks_with_known_status(tasks, plan.as_ref())?,
                 (None, Some(plan)) if fields.unchanged => plan.tasks.clone(),
                 (None, _) => {
                     let missing = "Agent reported completion without the field `tasks`";
@@ -180,8 +181,11 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
             };
             Verdict::Planned { tasks: planned_tasks(&tasks), completeness: completeness(true), raised }
         }
-        AgentReport::Cd(fields) => {
-            let known = document.state.plan.iter().flat_map(|plan| &plan.tasks);
+        AgentReport::Developer(fields) => {
+            if let Some(blocked) = blocked.filter(|_| fields.is_empty()) {
+                return Ok(blocked);
+            }
+            let known = document.master_file.plan.iter().flat_map(|plan| &plan.tasks);
             let is_done = |id: &String| fields.tasks_completed.contains(id);
             let is_complete = match step.task() {
                 Some(task) => is_done(&task.to_string()),
@@ -190,7 +194,10 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
             let problems = Problems::some_if(!fields.issues.is_empty());
             Verdict::Coded { completeness: completeness(is_complete), problems, raised }
         }
-        AgentReport::Vas(fields) => {
+        AgentReport::Validator(fields) => {
+            if let Some(blocked) = blocked.filter(|_| fields.is_empty()) {
+                return Ok(blocked);
+            }
             let has_problems =
                 !fields.failed_tests.is_empty() || !fields.critical_issues.is_empty() || is_partial;
             Verdict::Validated { problems: Problems::some_if(has_problems), raised }
@@ -226,7 +233,7 @@ fn check_fields(report: &AgentReport) -> Result<(), String> {
             return Err(format!("`{recommended}` is not an option of the decision `{description}`"));
         }
     }
-    let AgentReport::Cd(fields) = report else { return Ok(()) };
+    let AgentReport::Developer(fields) = report else { return Ok(()) };
     for file in fields.changes.iter().map(|change| &change.file).chain(&fields.files_modified) {
         if let Some(problem) = artifact_path_problem(file) {
             return Err(format!("the changed file `{file}` {problem}"));

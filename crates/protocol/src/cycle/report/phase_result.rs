@@ -131,7 +131,7 @@ mod tests {
                     - summary: all: fine\n- issues: []\n- test_pass_rate: 92%\n- tests_passing: 11/12\n\
                     - failed_tests:\n  - login times out\n  - logout\n- ready_for_production: true\n\nBye: now\n";
         let result = phase_result(text).unwrap();
-        assert_eq!((result.phase, result.is_failed), (Some(Role::Vas), false));
+        assert_eq!((result.phase, result.is_failed), (Some(Role::Validator), false));
         assert_eq!(
             Value::Object(result.fields),
             json!({

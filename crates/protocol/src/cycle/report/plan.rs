@@ -1,4 +1,4 @@
-//! The tasks of a plan: checked, merged with what is known of them, and reduced to ids, dependencies and conflicts.
+//! The tasks of a plan: checked, given the status that they had, and reduced to ids, dependencies and conflicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::cycle::step::{PlannedTask, Step};
 
 /// Returns the tasks of a new plan. A task that `plan` has keeps its status and agent; the planner cannot set them.
 /// Fails if an id is unusable or duplicate, or a dependency is unknown or circular.
-pub(in crate::cycle) fn merged_tasks(
+pub(in crate::cycle) fn tasks_with_known_status(
     tasks: &[PlanTask],
     plan: Option<&Plan>,
 ) -> Result<Vec<PlanTask>, String> {
@@ -67,7 +67,8 @@ pub(in crate::cycle) fn planned_tasks(tasks: &[PlanTask]) -> Vec<PlannedTask> {
         tasks.iter().filter(is_open).filter_map(|id| Step::task_id(id)).collect()
     };
     let planned = open.iter().filter_map(|task| {
-        let others = open.iter().filter(|other| other.id != task.id && overlap(&task.files, &other.files));
+        let others =
+            open.iter().filter(|other| other.id != task.id && may_share_files(&task.files, &other.files));
         Some(PlannedTask {
             id: Step::task_id(&task.id)?,
             depends_on: ids(&task.depends_on),
@@ -78,11 +79,12 @@ pub(in crate::cycle) fn planned_tasks(tasks: &[PlanTask]) -> Vec<PlannedTask> {
 }
 
 /// Returns whether two lists of files and globs may name the same file. A task without files may change any.
-fn overlap(one: &[String], other: &[String]) -> bool {
+fn may_share_files(one: &[String], other: &[String]) -> bool {
     one.is_empty() || other.is_empty() || one.iter().any(|a| other.iter().any(|b| may_match(a, b)))
 }
 
-/// Compares globs by the text before their first special character: two globs may match without a common file.
+/// Returns whether one file may match both globs. Compares the text before their first special character, so the answer
+/// may be true although no file matches both.
 fn may_match(one: &str, other: &str) -> bool {
     let literal_prefix = |path: &str| path.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
     let (a, b) = (literal_prefix(one), literal_prefix(other));
@@ -110,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_plan_that_cannot_be_carried_out_is_refused() {
-        let refused = |tasks: &[PlanTask]| merged_tasks(tasks, None).unwrap_err();
+        let refused = |tasks: &[PlanTask]| tasks_with_known_status(tasks, None).unwrap_err();
         assert_eq!(refused(&[task("a b", &[], &[])]), "`a b` cannot be the id of a task");
         assert_eq!(refused(&[task("a.merge", &[], &[])]), "`a.merge` cannot be the id of a task");
         assert_eq!(refused(&[task("a", &[], &[]), task("a", &[], &[])]), "the plan has two tasks `a`");
@@ -124,7 +126,7 @@ mod tests {
         let done = PlanTask { status: TaskStatus::Completed, ..task("a", &[], &[]) };
         let plan = Plan { tasks: vec![done.clone()], ..Plan::default() };
         let claimed = PlanTask { status: TaskStatus::Completed, ..task("b", &[], &[]) };
-        let merged = merged_tasks(&[task("a", &[], &[]), claimed], Some(&plan)).unwrap();
+        let merged = tasks_with_known_status(&[task("a", &[], &[]), claimed], Some(&plan)).unwrap();
         assert_eq!(
             merged.iter().map(|task| task.status).collect::<Vec<_>>(),
             [TaskStatus::Completed, TaskStatus::Pending]
@@ -136,6 +138,6 @@ mod tests {
         assert!(may_match("src/a.rs", "src/a.rs") && !may_match("src/a.rs", "src/b.rs"));
         assert!(may_match("src/**", "src/a.rs") && !may_match("src/**", "docs/a.md"));
         assert!(may_match("src/*.rs", "src/a/*.rs") && !may_match("a/*", "b/*"));
-        assert!(overlap(&[], &["a".to_owned()]), "no files means any file");
+        assert!(may_share_files(&[], &["a".to_owned()]), "no files means any file");
     }
 }

@@ -1,5 +1,6 @@
 //! The three notations of patches.
 
+use fastrand::Rng;
 use serde_json::json;
 
 use super::*;
@@ -114,39 +115,28 @@ fn a_patch_must_not_nest_the_document_too_deep_to_be_read_again() {
     assert_eq!(again.apply(&old), Err(PatchError::TooDeep));
 }
 
-/// A random generator that yields the same numbers in every run.
-struct Lcg(u64);
-
-impl Lcg {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    /// Returns a small value with few names, so that two of them have much in common.
-    fn value(&mut self, depth: u64) -> Value {
-        match self.below(if depth == 0 { 4 } else { 7 }) {
-            0 => Value::Null,
-            1 => self.below(3).into(),
-            2 => json!(["", "a~b/c", "\u{0}ü"][usize::try_from(self.below(3)).unwrap()]),
-            3 => json!(0.5),
-            4 => (0..self.below(4)).map(|_| self.value(depth - 1)).collect(),
-            _ => {
-                let members = self.below(4);
-                let name =
-                    |number: u64| ["a", "~1/", "", "0", "-"][usize::try_from(number).unwrap()].to_owned();
-                let members = (0..members).map(|_| (name(self.below(5)), self.value(depth - 1)));
-                Value::Object(members.collect())
-            }
+/// Returns a small value with few names, so that two of them have much in common.
+fn random_value(random: &mut Rng, depth: usize) -> Value {
+    match random.usize(..if depth == 0 { 4 } else { 7 }) {
+        0 => Value::Null,
+        1 => random.usize(..3).into(),
+        2 => json!(["", "a~b/c", "\u{0}ü"][random.usize(..3)]),
+        3 => json!(0.5),
+        4 => (0..random.usize(..4)).map(|_| random_value(random, depth - 1)).collect(),
+        _ => {
+            let members = random.usize(..4);
+            let name = |number: usize| ["a", "~1/", "", "0", "-"][number].to_owned();
+            let members = (0..members).map(|_| (name(random.usize(..5)), random_value(random, depth - 1)));
+            Value::Object(members.collect())
         }
     }
 }
 
 #[test]
 fn the_difference_of_two_values_turns_one_into_the_other() {
-    let mut random = Lcg(7);
+    let mut random = Rng::with_seed(7);
     for _ in 0..20_000 {
-        let (old, new) = (random.value(4), random.value(4));
+        let (old, new) = (random_value(&mut random, 4), random_value(&mut random, 4));
         let mut made = old.clone();
         json_patch::patch_unsafe(&mut made, &json_patch::diff(&old, &new)).unwrap();
         assert_eq!(made, new, "from {old}");

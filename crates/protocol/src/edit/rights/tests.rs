@@ -25,7 +25,7 @@ fn apply_allowed(allowed: &[&str], derived: &[&str], patch: Value) -> (Value, Ve
     let rights = Rights::new(allowed.iter().copied(), derived.iter().copied());
     let FilteredPatch { patch, refused } = rights.filter(&document(), &operations(patch));
     let mut patched = document();
-    json_patch::patch(&mut patched, &patch).expect("what may stay applies to the document");
+    json_patch::patch(&mut patched, &patch).expect("the filtered patch applies to the document");
     (patched, refused)
 }
 
@@ -92,7 +92,7 @@ fn derived_members_keep_their_value_and_are_not_listed_as_refused() {
 }
 
 #[test]
-fn a_star_stands_for_one_token() {
+fn a_star_stands_for_one_reference_token() {
     let patch = json!([
         { "op": "replace", "path": "/tasks/0/done", "value": true },
         { "op": "replace", "path": "/tasks/1/name", "value": "2" },

@@ -1,4 +1,4 @@
-//! Merging of partial documents, and the reverse: what one document adds to another.
+//! Merging of partial documents, and the reverse: the partial document with what has changed.
 
 use serde_json::{Map, Value};
 
@@ -15,13 +15,13 @@ pub fn merge(into: &mut Value, partial: &Value) {
 }
 
 /// Returns the partial document that turns `old` into `new`. It removes nothing: members that `new` lacks stay.
-pub fn additions(old: &Value, new: &Value) -> Option<Value> {
+pub fn changed_members(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (old, new) if old == new => None,
         (Value::Object(old), Value::Object(new)) => {
             let changed = new.iter().filter_map(|(name, value)| {
                 let change = match old.get(name) {
-                    Some(old) => additions(old, value)?,
+                    Some(old) => changed_members(old, value)?,
                     None => value.clone(),
                 };
                 Some((name.clone(), change))
@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn additions_merged_into_the_old_give_the_new() {
+    fn changed_members_merged_into_the_old_give_the_new() {
         let old = json!({ "a": { "b": 1, "c": [1, 2] }, "d": "x" });
         let new = json!({ "a": { "b": 2, "c": [1] } });
-        let added = additions(&old, &new).unwrap();
+        let added = changed_members(&old, &new).unwrap();
         assert_eq!(added, json!({ "a": { "b": 2, "c": [1] } }));
         let mut merged = old.clone();
         merge(&mut merged, &added);
         assert_eq!(merged, json!({ "a": { "b": 2, "c": [1] }, "d": "x" }), "what is absent stays");
-        assert_eq!(additions(&old, &old), None);
+        assert_eq!(changed_members(&old, &old), None);
     }
 }

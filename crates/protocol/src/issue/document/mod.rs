@@ -11,7 +11,7 @@ use super::definition::{Definition, Label, TriageMode};
 use crate::{RunLocation, StepId, Timestamp, View};
 
 pub use field::{Complexity, EnumOrText, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
-pub use merge::{additions, merge};
+pub use merge::{changed_members, merge};
 pub use sections::{
     Analysis, Build, ChangedFile, CommandRun, Commit, Communication, Escalation, Issue, LearningsSection,
     Observation, Pipeline, PlannedFile, Question, Review, ReviewFindings, ReviewIssue, TestRequirement,
@@ -115,7 +115,7 @@ pub struct EngineData {
     pub steps: indexmap::IndexMap<StepId, StepRecord>,
     /// The ids of the questions, escalations and blocks that the agent of the stage waits for, in order.
     pub pending: Vec<String>,
-    /// How many questions and escalations the agent of the stage has had.
+    /// How many questions, escalations and blocks the agent of the stage has raised.
     pub asked: u32,
     /// The files that the work changes.
     pub changed_files: Vec<String>,
@@ -127,7 +127,8 @@ pub struct EngineData {
     /// Reasons of past blocks and failures, and what was removed from reports because the agent had no right to it.
     pub notes: Vec<String>,
     /// The answers of persons to blocks: `NAME: ANSWER`.
-    pub decisions: Vec<String>,
+    #[serde(rename = "decisions")]
+    pub block_answers: Vec<String>,
 }
 
 /// What happened to one step.
@@ -171,8 +172,8 @@ impl Document {
             pipeline: Pipeline {
                 started_at: Some(format_seconds(at)),
                 current_agent: Some(match definition.triage {
-                    TriageMode::First => "triage".to_owned(),
-                    TriageMode::Omitted => "analyst".to_owned(),
+                    TriageMode::Run => "triage".to_owned(),
+                    TriageMode::Skip => "analyst".to_owned(),
                 }),
                 attempt: 1,
                 max_attempts: definition.pipeline_attempts.get(),
@@ -284,7 +285,7 @@ impl Document {
 
 /// Returns the time in whole seconds, as the format writes it.
 pub(super) fn format_seconds(at: Timestamp) -> String {
-    match at.timestamp() {
+    match at.to_jiff() {
         Some(timestamp) => format!("{timestamp:.0}"),
         None => at.to_string(),
     }

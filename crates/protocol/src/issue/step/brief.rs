@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::{Step, forms, prompts};
 use crate::brief::{Brief, PrivateCopy, TreeReset, TreeUse};
-use crate::issue::definition::{Closing, Definition};
+use crate::issue::definition::{CloseIssue, Definition};
 use crate::issue::document::{Document, EnumOrText, FILE, IssueType};
 use crate::issue::record::BLOCK;
 use crate::issue::rights::{Role, private_copy};
-use crate::{Effect, ItemKind, Question};
+use crate::{Effect, InboxItemKind, Question};
 
 pub(in crate::issue) fn brief(
     definition: &Definition,
@@ -43,7 +43,8 @@ pub(in crate::issue) fn brief(
 }
 
 /// Returns the git tree of the previous pipeline attempt that the writer starts from, without files that build or
-/// reviewer added; `None` if there was no attempt before.
+/// reviewer added; `None` if there was no attempt before. The number of earlier attempts identifies the reset, which is
+/// made once.
 fn reset(document: &Document) -> Option<TreeReset> {
     let tree = document.engine.previous_tree.clone()?;
     Some(TreeReset { tree, number: document.attempts.len() })
@@ -56,13 +57,13 @@ pub(in crate::issue) fn question(document: &Document, step: Step) -> Option<Ques
     let first = document.engine.pending.first();
     let (kind, text) = match first.map(|id| (document.question(id), document.escalation(id))) {
         Some((Some(question), _)) => {
-            (ItemKind::Question, format!("`{}` asks: {}", question.from, question.question))
+            (InboxItemKind::Question, format!("`{}` asks: {}", question.from, question.question))
         }
         Some((None, Some(escalation))) => {
-            (ItemKind::Escalation, format!("`{}` escalates: {}", escalation.agent, escalation.reason))
+            (InboxItemKind::Escalation, format!("`{}` escalates: {}", escalation.agent, escalation.reason))
         }
         Some((None, None)) | None => {
-            (ItemKind::Blocker, document.pipeline.blocked_reason.clone().unwrap_or_default())
+            (InboxItemKind::Blocker, document.pipeline.blocked_reason.clone().unwrap_or_default())
         }
     };
     Some(Question { kind, text, options: Vec::new() })
@@ -74,11 +75,11 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
     let number = definition.issue.number;
     let tracker = json!(definition.tracker);
     let (name, arguments) = match step {
-        Step::Diff => ("issue-diff", json!({ "start": definition.start })),
+        Step::Diff => ("issue-diff", json!({ "start": definition.start_commit })),
         Step::Commit => (
             "issue-commit",
             json!({
-                "subject": document.engine.tree,
+                "effect_id": document.engine.tree,
                 "message": commit_message(definition, document),
                 "tree": document.engine.tree,
             }),
@@ -90,15 +91,16 @@ pub(in crate::issue) fn effect(definition: &Definition, document: &Document, ste
                 "tracker": tracker,
                 "branch": definition.branch,
                 "base": definition.base,
+                "retarget": definition.retarget_pull_request,
                 "title": pull_request_title(definition, document),
                 "body": pull_request_body(definition, document),
             }),
         ),
         Step::Comment => {
-            let (subject, body) = comment(definition, document);
+            let (effect_id, body) = comment(definition, document);
             (
                 "issue-comment",
-                json!({ "subject": subject, "tracker": tracker, "number": number, "body": body }),
+                json!({ "effect_id": effect_id, "tracker": tracker, "number": number, "body": body }),
             )
         }
         Step::Close => {
@@ -140,9 +142,9 @@ fn commit_subject(definition: &Definition) -> String {
 
 fn commit_message(definition: &Definition, document: &Document) -> String {
     let summary = document.writer.summary.as_deref().unwrap_or_default().trim();
-    let closes = match definition.closing {
-        Closing::ByMerge => "Closes",
-        Closing::ByRun => "Refs",
+    let closes = match definition.close_issue {
+        CloseIssue::ByMerge => "Closes",
+        CloseIssue::ByRun => "Refs",
     };
     let kind = issue_type(document).commit_type();
     format!("{kind}: {}\n\n{summary}\n\n{closes} #{}", commit_subject(definition), definition.issue.number)
@@ -179,21 +181,21 @@ fn pull_request_body(definition: &Definition, document: &Document) -> String {
         document.engine.diff_stat.trim_end(),
         definition.branch,
         number = definition.issue.number,
-        closing = match definition.closing {
-            Closing::ByMerge => "The merge closes the issue.",
-            Closing::ByRun => "The issue is closed by the run.",
+        closing = match definition.close_issue {
+            CloseIssue::ByMerge => "The merge closes the issue.",
+            CloseIssue::ByRun => "The issue is closed by the run.",
         },
     )
 }
 
-/// Returns the subject and the body of the comment that the run needs now: what waits for a person, what the run has
-/// made, or why it failed. The subject identifies the comment: it stays the same if a retry needs the comment again.
+/// Returns the effect id and the body of the comment that the run needs now: what waits for a person, what the run has
+/// made, or why it failed. The id stays the same if a retry needs the comment again.
 fn comment(definition: &Definition, document: &Document) -> (String, String) {
     let run = &document.engine.run;
     let (attempt, max) = (document.pipeline.attempt, document.pipeline.max_attempts);
     if let Some(id) = document.engine.pending.first() {
-        let (subject, predicate) = match id.as_str() {
-            BLOCK => (format!("{BLOCK}{}", document.engine.decisions.len() + 1), "is blocked"),
+        let (effect_id, predicate) = match id.as_str() {
+            BLOCK => (format!("{BLOCK}{}", document.engine.block_answers.len() + 1), "is blocked"),
             _ if document.question(id).is_some() => (id.clone(), "has a question"),
             _ => (id.clone(), "needs a person"),
         };
@@ -201,7 +203,7 @@ fn comment(definition: &Definition, document: &Document) -> (String, String) {
         let body = format!(
             "The run `{run}` {predicate} (attempt {attempt} of {max}):\n\n{reason}\n\nTo answer: `callboard answer {run}/person --text ANSWER`\n",
         );
-        return (subject, body);
+        return (effect_id, body);
     }
     if document.commit.completed {
         let commit = document.commit.hash.as_deref().unwrap_or_default();

@@ -48,7 +48,7 @@ pub(in crate::issue) fn render(
     fill(definition.template(agent), |name| match name {
         "number" => Some(definition.issue.number.to_string()),
         "branch" => Some(definition.branch.clone()),
-        "base" => Some(definition.base.clone().unwrap_or_else(|| definition.start.clone())),
+        "base" => Some(definition.base.clone().unwrap_or_else(|| definition.start_commit.clone())),
         "attempt" => Some(document.pipeline.attempt.to_string()),
         "max_attempts" => Some(document.pipeline.max_attempts.to_string()),
         "context" => Some(context.clone()),
@@ -89,8 +89,8 @@ fn context(definition: &Definition, document: &Document, step: Step, agent: Agen
     if matches!(agent, Agent::Analyst | Agent::Writer) && !definition.learnings.is_null() {
         show("What earlier runs have learnt", "json", &format!("{:#}", definition.learnings));
     }
-    if !document.engine.decisions.is_empty() {
-        show("What a person decided", "text", &document.engine.decisions.join("\n"));
+    if !document.engine.block_answers.is_empty() {
+        show("What a person decided", "text", &document.engine.block_answers.join("\n"));
     }
     text.trim_end().to_owned()
 }

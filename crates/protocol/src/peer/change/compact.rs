@@ -13,7 +13,7 @@ pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Do
     let within = |entry: &HistoryEntry| (from..=to).contains(&entry.sequence);
     let compacted = old.history.iter().filter(|entry| within(entry)).count();
     if compacted < MIN_ENTRIES || old.history.iter().any(|entry| within(entry) && !is_compactable(entry)) {
-        return Err(invalid_transition(old, old.position()));
+        return Err(invalid_transition(old, old.status_with_phase()));
     }
     let (mut new, _) = next_write(old, at, None, Event::Compacted);
     new.history.retain(|entry| !within(entry));

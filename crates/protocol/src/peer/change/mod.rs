@@ -1,9 +1,9 @@
 //! The writes of a cycle's document, each a function from the old document to the new one.
 //!
 //! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write
-//! that is not in the transition matrix (`docs/peer.md`) is refused. The result breaks no rule of
-//! [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the new
-//! document.
+//! that is not in the transition matrix (the table "Transitions" in `docs/peer.md`) is refused. The result breaks no
+//! rule of [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the
+//! new document.
 
 mod compact;
 mod unknown_fields;
@@ -11,11 +11,11 @@ mod unknown_fields;
 use serde_json::{Map, Value};
 
 use super::document::{
-    Context, CycleStatus, Document, Event, HistoryEntry, Metadata, Mode, Phase, PhaseError, PhaseStatus,
+    Context, Document, Event, HistoryEntry, Metadata, Mode, PeerCycleStatus, Phase, PhaseError, PhaseStatus,
     Phases, Unknown, VERSION, WholeSecond,
 };
-use super::document::{InvalidTransition, Position};
-use super::names::CycleId;
+use super::document::{InvalidTransition, StatusWithPhase};
+use super::names::PeerCycleId;
 use super::output;
 use crate::check::Violation;
 pub use compact::compact;
@@ -24,7 +24,7 @@ pub use unknown_fields::{UnknownFields, set_unknown_fields};
 /// What a cycle is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewCycle {
-    pub cycle: CycleId,
+    pub cycle: PeerCycleId,
     /// The command of the user, such as `plan-product`.
     pub instruction: String,
     pub mode: Mode,
@@ -33,7 +33,7 @@ pub struct NewCycle {
     /// The user's text, unchanged.
     pub user_requirements: String,
     /// The failed cycle that this one continues.
-    pub continues: Option<CycleId>,
+    pub continues: Option<PeerCycleId>,
 }
 
 /// An error. Its time is that of the write.
@@ -60,7 +60,7 @@ pub enum ChangeError {
     #[error("the output of `{phase}` is invalid: {}", .violations.first().map_or("", |first| &first.message))]
     Output { phase: Phase, violations: Vec<Violation> },
     #[error("cannot reuse `{phase}` of `{from}`: this cycle does not continue it")]
-    Reuse { phase: Phase, from: CycleId },
+    Reuse { phase: Phase, from: PeerCycleId },
 }
 
 /// Returns the document of a new cycle.
@@ -77,7 +77,7 @@ pub fn initialise(new: NewCycle, at: WholeSecond) -> Document {
             cycle_number: cycle.number,
             created_at: at,
             updated_at: at,
-            status: CycleStatus::Initialized,
+            status: PeerCycleStatus::Initialized,
             current_phase: Phase::Plan,
             unknown: Unknown::new(),
         },
@@ -100,24 +100,24 @@ pub fn initialise(new: NewCycle, at: WholeSecond) -> Document {
 
 /// Starts a phase: the first one, or the one after the last completed phase.
 pub fn start(old: &Document, phase: Phase, at: WholeSecond) -> Result<Document, ChangeError> {
-    start_with(old, phase, None, at)
+    start_or_reuse(old, phase, None, at)
 }
 
 /// Starts a phase. With `reused_from` it will not run: its output comes from that cycle.
-pub(super) fn start_with(
+pub(super) fn start_or_reuse(
     old: &Document,
     phase: Phase,
-    reused_from: Option<CycleId>,
+    reused_from: Option<PeerCycleId>,
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
-    if old.position().startable() != Some(phase) {
-        return Err(invalid_transition(old, Position::InProgress(phase)));
+    if old.status_with_phase().startable() != Some(phase) {
+        return Err(invalid_transition(old, StatusWithPhase::InProgress(phase)));
     }
     if let Some(from) = reused_from.clone().filter(|from| old.context.continues.as_ref() != Some(from)) {
         return Err(ChangeError::Reuse { phase, from });
     }
     let (mut new, at) = next_write(old, at, Some(phase), Event::Started);
-    new.metadata.status = CycleStatus::InProgress;
+    new.metadata.status = PeerCycleStatus::InProgress;
     new.metadata.current_phase = phase;
     let sequence = new.sequence;
     let phase_document = &mut new.phases[phase];
@@ -162,8 +162,8 @@ pub(super) fn update_phase(
     errors: Option<Vec<PhaseError>>,
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
-    if old.position() != Position::InProgress(phase) {
-        return Err(invalid_transition(old, Position::InProgress(phase)));
+    if old.status_with_phase() != StatusWithPhase::InProgress(phase) {
+        return Err(invalid_transition(old, StatusWithPhase::InProgress(phase)));
     }
     let (mut new, _) = next_write(old, at, Some(phase), Event::Progress);
     new.phases[phase].output = output;
@@ -189,11 +189,11 @@ pub(super) fn fail_with(
     error: PhaseError,
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
-    if old.position().failable() != Some(phase) {
-        return Err(invalid_transition(old, Position::Failed(phase)));
+    if old.status_with_phase().failable() != Some(phase) {
+        return Err(invalid_transition(old, StatusWithPhase::Failed(phase)));
     }
     let (mut new, at) = next_write(old, at, Some(phase), Event::Failed);
-    new.metadata.status = CycleStatus::Failed;
+    new.metadata.status = PeerCycleStatus::Failed;
     new.phases[phase].status = PhaseStatus::Failed;
     new.phases[phase].errors.get_or_insert_default().push(PhaseError { timestamp: at, ..error });
     Ok(new)
@@ -206,8 +206,8 @@ pub fn complete(
     output: Value,
     at: WholeSecond,
 ) -> Result<Document, ChangeError> {
-    if old.position() != Position::InProgress(phase) {
-        return Err(invalid_transition(old, Position::PhaseCompleted(phase)));
+    if old.status_with_phase() != StatusWithPhase::InProgress(phase) {
+        return Err(invalid_transition(old, StatusWithPhase::PhaseCompleted(phase)));
     }
     check_output(phase, &format!("/phases/{phase}/output"), output::verify(phase, &output))?;
     let (mut new, at) = next_write(old, at, Some(phase), Event::Completed);
@@ -240,18 +240,19 @@ pub fn complete_review(
     Ok(new)
 }
 
-/// Closes a cycle whose four phases are completed, whatever the review says.
+/// Completes a cycle whose four phases are completed, whatever the review says.
 pub fn complete_cycle(old: &Document, at: WholeSecond) -> Result<Document, ChangeError> {
-    if old.position() != Position::PhaseCompleted(Phase::Review) {
-        return Err(invalid_transition(old, Position::Completed));
+    if old.status_with_phase() != StatusWithPhase::PhaseCompleted(Phase::Review) {
+        return Err(invalid_transition(old, StatusWithPhase::Completed));
     }
     let (mut new, _) = next_write(old, at, None, Event::Completed);
-    new.metadata.status = CycleStatus::Completed;
+    new.metadata.status = PeerCycleStatus::Completed;
     Ok(new)
 }
 
-/// Replaces a corrupted document by a valid earlier one. `highest` is the highest sequence ever seen for the cycle, since the
-/// sequence never goes back.
+/// Replaces a corrupted document by a valid earlier one, the `candidate`. `highest` is the highest sequence ever seen
+/// for the cycle, since the sequence never goes back. `from_revision` is the revision of the run with the candidate,
+/// and `bad_revision` the one at which the document was found broken.
 pub fn recover(
     candidate: &Document,
     highest: u64,
@@ -292,8 +293,8 @@ fn next_write(
 }
 
 /// Returns the error for a transition that the matrix does not have.
-fn invalid_transition(old: &Document, to: Position) -> ChangeError {
-    let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
+fn invalid_transition(old: &Document, to: StatusWithPhase) -> ChangeError {
+    let (cycle_id, from) = (old.cycle_id.clone(), Some(old.status_with_phase()));
     ChangeError::Invalid(InvalidTransition { cycle_id, from, to, violations: Vec::new() })
 }
 

@@ -5,25 +5,25 @@ use serde_json::{Map, Value};
 use super::parsed::ParsedDocument;
 use crate::check::{Location, ViolationCollector};
 use crate::closest;
-use crate::peer::document::{BadWholeSecond, CycleStatus, Mode, Phase, PhaseStatus, WholeSecond};
-use crate::peer::names::{BadId, CycleId, MAX_SAFE_INTEGER, Scope, SpecName};
+use crate::peer::document::{BadWholeSecond, Mode, PeerCycleStatus, Phase, PhaseStatus, WholeSecond};
+use crate::peer::names::{BadId, MAX_SAFE_INTEGER, PeerCycleId, Scope, SpecName};
 
 pub(super) type Object = Map<String, Value>;
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum FieldType {
     NonBlankText,
     Text,
     Flag,
     Time,
     /// A positive integer.
     Count,
-    CycleId,
+    PeerCycleId,
     /// The cycle id without its number.
     KeyPrefix,
     SpecName,
-    CycleStatus,
+    PeerCycleStatus,
     PhaseStatus,
     Phase,
     /// A phase, or null for the cycle.
@@ -37,57 +37,58 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field {
     pub(super) name: &'static str,
-    kind: Kind,
+    kind: FieldType,
     rule: &'static str,
     required: bool,
 }
 
-pub(super) const fn required(name: &'static str, kind: Kind, rule: &'static str) -> Field {
+pub(super) const fn required(name: &'static str, kind: FieldType, rule: &'static str) -> Field {
     Field { name, kind, rule, required: true }
 }
 
-pub(super) const fn optional(name: &'static str, kind: Kind, rule: &'static str) -> Field {
+pub(super) const fn optional(name: &'static str, kind: FieldType, rule: &'static str) -> Field {
     Field { name, kind, rule, required: false }
 }
 
 const TOP_LEVEL: [Field; 6] = [
-    required("cycle_id", Kind::CycleId, "F2"),
-    required("sequence", Kind::Count, "F3"),
-    required("metadata", Kind::Object, "F5"),
-    required("context", Kind::Object, "F5"),
-    required("phases", Kind::Object, "F5"),
-    required("history", Kind::List, "F5"),
+    required("cycle_id", FieldType::PeerCycleId, "F2"),
+    required("sequence", FieldType::Count, "F3"),
+    required("metadata", FieldType::Object, "F5"),
+    required("context", FieldType::Object, "F5"),
+    required("phases", FieldType::Object, "F5"),
+    required("history", FieldType::List, "F5"),
 ];
 
 const METADATA: [Field; 8] = [
-    required("instruction", Kind::NonBlankText, "F5"),
-    optional("spec_name", Kind::SpecName, "F5"),
-    required("key_prefix", Kind::KeyPrefix, "F5"),
-    required("cycle_number", Kind::Count, "F5"),
-    required("created_at", Kind::Time, "F5"),
-    required("updated_at", Kind::Time, "F5"),
-    required("status", Kind::CycleStatus, "F4"),
-    required("current_phase", Kind::Phase, "F5"),
+    required("instruction", FieldType::NonBlankText, "F5"),
+    optional("spec_name", FieldType::SpecName, "F5"),
+    required("key_prefix", FieldType::KeyPrefix, "F5"),
+    required("cycle_number", FieldType::Count, "F5"),
+    required("created_at", FieldType::Time, "F5"),
+    required("updated_at", FieldType::Time, "F5"),
+    required("status", FieldType::PeerCycleStatus, "F4"),
+    required("current_phase", FieldType::Phase, "F5"),
 ];
 
 const CONTEXT: [Field; 5] = [
-    required("peer_mode", Kind::Mode, "F5"),
-    required("spec_aware", Kind::Flag, "F5"),
-    required("instruction_args", Kind::Text, "F5"),
-    required("user_requirements", Kind::Text, "F5"),
-    optional("continues", Kind::CycleId, "F5"),
+    required("peer_mode", FieldType::Mode, "F5"),
+    required("spec_aware", FieldType::Flag, "F5"),
+    required("instruction_args", FieldType::Text, "F5"),
+    required("user_requirements", FieldType::Text, "F5"),
+    optional("continues", FieldType::PeerCycleId, "F5"),
 ];
 
 /// The fields of a history entry.
 const ENTRY: [Field; 4] = [
-    required("timestamp", Kind::Time, "F5"),
-    required("phase", Kind::PhaseOrNull, "F5"),
-    required("event", Kind::NonBlankText, "F5"),
-    required("sequence", Kind::Count, "S4"),
+    required("timestamp", FieldType::Time, "F5"),
+    required("phase", FieldType::PhaseOrNull, "F5"),
+    required("event", FieldType::NonBlankText, "F5"),
+    required("sequence", FieldType::Count, "S4"),
 ];
 
 /// The fields of an entry that replaces the entries of the writes `from` to `to`.
-const COMPACTED: [Field; 2] = [required("from", Kind::Count, "F5"), required("to", Kind::Count, "F5")];
+const COMPACTED: [Field; 2] =
+    [required("from", FieldType::Count, "F5"), required("to", FieldType::Count, "F5")];
 
 /// F2 to F5 and F7 for each field alone.
 pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCollector) {
@@ -104,7 +105,7 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCo
     for (index, entry) in history.into_iter().flatten().enumerate() {
         let at = at.field("history").entry(index);
         match entry.as_object() {
-            None => findings.mistyped(
+            None => findings.wrong_type_for_rule(
                 "F5",
                 &at,
                 entry,
@@ -197,37 +198,45 @@ fn add_missing_field(
 }
 
 /// Returns an example of a valid value, for messages.
-pub(super) fn example(kind: Kind) -> &'static str {
+pub(super) fn example(kind: FieldType) -> &'static str {
     match kind {
-        Kind::NonBlankText | Kind::Text | Kind::SpecName => "\"…\"",
-        Kind::Flag => "true",
-        Kind::Time => "\"2025-08-05T10:00:00Z\"",
-        Kind::Count => "1",
-        Kind::CycleId => "\"peer:spec:…:cycle:1\"",
-        Kind::KeyPrefix => "\"peer:spec:…\"",
-        Kind::CycleStatus => "\"initialized\"",
-        Kind::PhaseStatus => "\"pending\"",
-        Kind::Phase | Kind::PhaseOrNull => "\"plan\"",
-        Kind::Mode => "\"new\"",
-        Kind::Object => "{}",
-        Kind::List => "[]",
+        FieldType::NonBlankText | FieldType::Text | FieldType::SpecName => "\"…\"",
+        FieldType::Flag => "true",
+        FieldType::Time => "\"2025-08-05T10:00:00Z\"",
+        FieldType::Count => "1",
+        FieldType::PeerCycleId => "\"peer:spec:…:cycle:1\"",
+        FieldType::KeyPrefix => "\"peer:spec:…\"",
+        FieldType::PeerCycleStatus => "\"initialized\"",
+        FieldType::PhaseStatus => "\"pending\"",
+        FieldType::Phase | FieldType::PhaseOrNull => "\"plan\"",
+        FieldType::Mode => "\"new\"",
+        FieldType::Object => "{}",
+        FieldType::List => "[]",
     }
 }
 
 fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut ViolationCollector) {
     let rule = field.rule;
     let expected = match field.kind {
-        Kind::Count => return check_count(at, rule, value, findings),
-        Kind::Flag if value.is_boolean() => return,
-        Kind::Object if value.is_object() => return,
-        Kind::List if value.is_array() => return,
-        Kind::PhaseOrNull if value.is_null() => return,
-        Kind::Flag => "true or false",
-        Kind::Object => "an object",
-        Kind::List => "a list",
-        Kind::PhaseOrNull => "a string or null",
-        Kind::NonBlankText | Kind::Text | Kind::SpecName | Kind::CycleId | Kind::KeyPrefix => "a string",
-        Kind::Time | Kind::CycleStatus | Kind::PhaseStatus | Kind::Phase | Kind::Mode => "a string",
+        FieldType::Count => return check_count(at, rule, value, findings),
+        FieldType::Flag if value.is_boolean() => return,
+        FieldType::Object if value.is_object() => return,
+        FieldType::List if value.is_array() => return,
+        FieldType::PhaseOrNull if value.is_null() => return,
+        FieldType::Flag => "true or false",
+        FieldType::Object => "an object",
+        FieldType::List => "a list",
+        FieldType::PhaseOrNull => "a string or null",
+        FieldType::NonBlankText
+        | FieldType::Text
+        | FieldType::SpecName
+        | FieldType::PeerCycleId
+        | FieldType::KeyPrefix => "a string",
+        FieldType::Time
+        | FieldType::PeerCycleStatus
+        | FieldType::PhaseStatus
+        | FieldType::Phase
+        | FieldType::Mode => "a string",
     };
     match value.as_str() {
         Some(text) if expected.starts_with("a string") => check_text(at, field, text, findings),
@@ -237,7 +246,7 @@ fn check_value(at: &Location, field: &Field, value: &Value, findings: &mut Viola
             } else {
                 format!("write `{}`", example(field.kind))
             };
-            findings.mistyped(rule, at, value, expected, repair);
+            findings.wrong_type_for_rule(rule, at, value, expected, repair);
         }
     }
 }
@@ -257,39 +266,48 @@ fn check_text(at: &Location, field: &Field, text: &str, findings: &mut Violation
         findings.add(rule, at, message, format!("write it as `{}`", example(field.kind)));
     };
     match field.kind {
-        Kind::NonBlankText if text.trim().is_empty() => {
+        FieldType::NonBlankText if text.trim().is_empty() => {
             findings.add(rule, at, format!("{} is empty", at.name), "write a string");
         }
-        Kind::Time => {
+        FieldType::Time => {
             if let Err(reason @ BadWholeSecond) = text.parse::<WholeSecond>() {
                 let message = format!("{} is `{text}`: {reason}", at.name);
                 findings.add("F7", at, message, format!("write it as `{}`", example(field.kind)));
             }
         }
-        Kind::CycleId => {
-            if let Err(reason) = text.parse::<CycleId>() {
+        FieldType::PeerCycleId => {
+            if let Err(reason) = text.parse::<PeerCycleId>() {
                 invalid_id(reason, rule, findings);
             }
         }
-        Kind::KeyPrefix => {
+        FieldType::KeyPrefix => {
             if let Err(reason) = text.parse::<Scope>() {
                 invalid_id(reason, "F2", findings);
             }
         }
-        Kind::SpecName => {
+        FieldType::SpecName => {
             if let Err(reason) = SpecName::new(text) {
                 let message = format!("{} is `{text}`, which is not a valid name: {reason}", at.name);
                 findings.add("F2", at, message, "write the name as it is in `cycle_id`");
             }
         }
-        Kind::CycleStatus => check_word(at, rule, text, &CycleStatus::ALL.map(CycleStatus::as_str), findings),
-        Kind::PhaseStatus => check_word(at, rule, text, &PhaseStatus::ALL.map(PhaseStatus::as_str), findings),
-        Kind::Phase | Kind::PhaseOrNull => {
+        FieldType::PeerCycleStatus => {
+            check_word(at, rule, text, &PeerCycleStatus::ALL.map(PeerCycleStatus::as_str), findings);
+        }
+        FieldType::PhaseStatus => {
+            check_word(at, rule, text, &PhaseStatus::ALL.map(PhaseStatus::as_str), findings);
+        }
+        FieldType::Phase | FieldType::PhaseOrNull => {
             check_word(at, rule, text, &Phase::ALL.map(Phase::as_str), findings);
         }
-        Kind::Mode => check_word(at, rule, text, &Mode::ALL.map(Mode::as_str), findings),
+        FieldType::Mode => check_word(at, rule, text, &Mode::ALL.map(Mode::as_str), findings),
         // Any text is valid; the other types are not texts.
-        Kind::NonBlankText | Kind::Text | Kind::Flag | Kind::Count | Kind::Object | Kind::List => {}
+        FieldType::NonBlankText
+        | FieldType::Text
+        | FieldType::Flag
+        | FieldType::Count
+        | FieldType::Object
+        | FieldType::List => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::parsed::{ParsedDocument, ParsedPhase};
 use crate::check::{Location, ViolationCollector};
-use crate::peer::document::{CycleStatus, Phase, PhaseStatus};
+use crate::peer::document::{PeerCycleStatus, Phase, PhaseStatus};
 
 pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     for (rule, before) in [("P1", Phase::Plan), ("P2", Phase::Execute), ("P3", Phase::Express)] {
@@ -92,24 +92,25 @@ fn check_status(at: &Location, document: &ParsedDocument, findings: &mut Violati
     let [pending, in_progress, completed, failed] =
         PhaseStatus::ALL.map(|status| document.count_phases(status));
     let wrong = match status {
-        CycleStatus::Initialized if pending < 4 => Some("a phase is no longer pending"),
-        CycleStatus::InProgress if failed > 0 => Some("a phase has failed"),
-        CycleStatus::InProgress if pending == 4 => Some("no phase has started"),
-        CycleStatus::Completed if completed < 4 => Some("not all phases are completed"),
-        CycleStatus::Failed if failed == 0 => Some("no phase has failed"),
-        CycleStatus::Failed if failed > 1 => Some("more than one phase has failed"),
-        CycleStatus::Failed if in_progress > 0 => Some("a phase is in progress"),
-        CycleStatus::Initialized | CycleStatus::InProgress | CycleStatus::Completed | CycleStatus::Failed => {
-            None
-        }
+        PeerCycleStatus::Initialized if pending < 4 => Some("a phase is no longer pending"),
+        PeerCycleStatus::InProgress if failed > 0 => Some("a phase has failed"),
+        PeerCycleStatus::InProgress if pending == 4 => Some("no phase has started"),
+        PeerCycleStatus::Completed if completed < 4 => Some("not all phases are completed"),
+        PeerCycleStatus::Failed if failed == 0 => Some("no phase has failed"),
+        PeerCycleStatus::Failed if failed > 1 => Some("more than one phase has failed"),
+        PeerCycleStatus::Failed if in_progress > 0 => Some("a phase is in progress"),
+        PeerCycleStatus::Initialized
+        | PeerCycleStatus::InProgress
+        | PeerCycleStatus::Completed
+        | PeerCycleStatus::Failed => None,
     };
     if let Some(wrong) = wrong {
         let right = if failed > 0 {
-            CycleStatus::Failed
+            PeerCycleStatus::Failed
         } else if pending == 4 {
-            CycleStatus::Initialized
+            PeerCycleStatus::Initialized
         } else {
-            CycleStatus::InProgress
+            PeerCycleStatus::InProgress
         };
         let at = at.field("metadata").field("status");
         let message = format!("{} is {}, but {wrong}", at.name, status.as_str());

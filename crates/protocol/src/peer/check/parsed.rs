@@ -4,11 +4,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
-use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
+use crate::peer::document::{Event, PeerCycleStatus, Phase, PhaseStatus};
+use crate::peer::names::{MAX_SAFE_INTEGER, PeerCycleId, Scope};
 
 pub(super) struct ParsedDocument {
-    pub(super) cycle: Option<CycleId>,
+    pub(super) cycle: Option<PeerCycleId>,
     pub(super) scope: Option<Scope>,
     pub(super) number: Option<u64>,
     /// The text of `metadata.spec_name`, if there is one.
@@ -16,7 +16,7 @@ pub(super) struct ParsedDocument {
     pub(super) spec_aware: Option<bool>,
     /// How often the document was written.
     pub(super) sequence: Option<u64>,
-    pub(super) status: Option<CycleStatus>,
+    pub(super) status: Option<PeerCycleStatus>,
     pub(super) current: Option<Phase>,
     pub(super) phases: [ParsedPhase; 4],
     pub(super) history: Vec<ParsedEntry>,

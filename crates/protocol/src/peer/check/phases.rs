@@ -2,26 +2,26 @@
 
 use serde_json::Value;
 
-use super::fields::{Field, Kind, Object, check_fields, check_times, optional, required};
+use super::fields::{Field, FieldType, Object, check_fields, check_times, optional, required};
 use crate::check::{Location, Violation, ViolationCollector};
 use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
 
 const PHASE: [Field; 7] = [
-    required("status", Kind::PhaseStatus, "F6"),
-    optional("started_at", Kind::Time, "F6"),
-    optional("completed_at", Kind::Time, "F6"),
-    optional("sequence_at_start", Kind::Count, "F6"),
-    optional("sequence_at_complete", Kind::Count, "F6"),
-    optional("errors", Kind::List, "F6"),
-    optional("reused_from", Kind::CycleId, "F6"),
+    required("status", FieldType::PhaseStatus, "F6"),
+    optional("started_at", FieldType::Time, "F6"),
+    optional("completed_at", FieldType::Time, "F6"),
+    optional("sequence_at_start", FieldType::Count, "F6"),
+    optional("sequence_at_complete", FieldType::Count, "F6"),
+    optional("errors", FieldType::List, "F6"),
+    optional("reused_from", FieldType::PeerCycleId, "F6"),
 ];
 
 const ERROR: [Field; 3] = [
-    required("kind", Kind::NonBlankText, "F6"),
-    required("message", Kind::Text, "F6"),
-    required("timestamp", Kind::Time, "F6"),
+    required("kind", FieldType::NonBlankText, "F6"),
+    required("message", FieldType::Text, "F6"),
+    required("timestamp", FieldType::Time, "F6"),
 ];
 
 /// The fields of a phase that has started.
@@ -42,7 +42,7 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCo
                 check_phase(&at, phase, fields, findings);
             }
             Some(value) => {
-                findings.mistyped(
+                findings.wrong_type_for_rule(
                     "F5",
                     &at.field(phase.as_str()),
                     value,
@@ -136,7 +136,13 @@ fn check_errors(at: &Location, fields: &Object, findings: &mut ViolationCollecto
         match error.as_object() {
             Some(fields) => check_fields(&at, fields, &ERROR, findings),
             None => {
-                findings.mistyped("F6", &at, error, "an object", "write `kind`, `message` and `timestamp`");
+                findings.wrong_type_for_rule(
+                    "F6",
+                    &at,
+                    error,
+                    "an object",
+                    "write `kind`, `message` and `timestamp`",
+                );
             }
         }
     }

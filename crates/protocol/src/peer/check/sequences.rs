@@ -6,7 +6,7 @@
 use super::parsed::{ParsedDocument, ParsedEntry, ParsedPhase};
 use crate::check::{Location, ViolationCollector};
 use crate::closest;
-use crate::peer::document::{CycleStatus, Event, Phase, PhaseStatus};
+use crate::peer::document::{Event, PeerCycleStatus, Phase, PhaseStatus};
 
 pub(super) fn check(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     check_monotonic(at, document, findings);
@@ -175,7 +175,7 @@ fn check_failed(
 fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mut ViolationCollector) {
     let Some(status) = document.status else { return };
     let entries: Vec<_> = document.entries(None, Event::Completed).collect();
-    if status != CycleStatus::Completed {
+    if status != PeerCycleStatus::Completed {
         for entry in entries {
             let message = format!("the history says that the cycle completed, but it is {}", status.as_str());
             findings.add("S3", &entry_at(at, entry), message, "correct the status, or remove the entry");
@@ -205,7 +205,7 @@ fn check_cycle_completed(at: &Location, document: &ParsedDocument, findings: &mu
     }
 }
 
-/// Warns about gaps in the history and about unknown events. The specification's "no sequence gaps" is read as "no
+/// Warns about gaps in the history and about unknown events. The original's "no sequence gaps" is read as "no
 /// transition is missing", so a gap alone is no violation.
 pub(super) fn warn(at: &Location, document: &ParsedDocument, warnings: &mut ViolationCollector) {
     for entry in &document.history {

@@ -13,6 +13,7 @@ pub struct HistoryEntry {
     pub event: Event,
     /// The document's `sequence` after the write that added this entry.
     pub sequence: u64,
+    /// Also fields that Callboard adds to some entries, such as `by`, or `from` and `to` of `compacted`.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Context, Document, HistoryEntry, Metadata, Phase, PhaseDocument, Phases, Unknown};
-use crate::peer::names::CycleId;
+use crate::peer::names::PeerCycleId;
 
 /// The path of the part with everything except phases and history.
 const HEAD: &str = "head";
@@ -19,7 +19,7 @@ const CHUNK: usize = 32;
 #[derive(Serialize)]
 struct HeadRef<'a> {
     version: u64,
-    cycle_id: &'a CycleId,
+    cycle_id: &'a PeerCycleId,
     sequence: u64,
     metadata: &'a Metadata,
     context: &'a Context,
@@ -35,7 +35,7 @@ struct HeadRef<'a> {
 #[derive(Deserialize)]
 struct Head {
     version: u64,
-    cycle_id: CycleId,
+    cycle_id: PeerCycleId,
     sequence: u64,
     metadata: Metadata,
     context: Context,

@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CycleId, Unknown, WholeSecond, deserialize_present};
+use super::{PeerCycleId, Unknown, WholeSecond, deserialize_present};
 
 /// A phase of a cycle, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct PhaseDocument {
     pub errors: Option<Vec<PhaseError>>,
     /// The cycle whose output was reused: this phase did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reused_from: Option<CycleId>,
+    pub reused_from: Option<PeerCycleId>,
     #[serde(flatten)]
     pub unknown: Unknown,
 }

@@ -29,7 +29,7 @@ impl From<Timestamp> for WholeSecond {
 
 impl From<WholeSecond> for Timestamp {
     fn from(second: WholeSecond) -> Self {
-        Self::from_timestamp(second.0)
+        Self::from_jiff(second.0)
     }
 }
 

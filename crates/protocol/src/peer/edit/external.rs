@@ -7,7 +7,7 @@ use super::edit;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
-use crate::peer::transition::{MATRIX, Transition, check_write};
+use crate::peer::transition::{MATRIX_RULE, Transition, check_write};
 
 /// Turns the document `found`, which a client wrote, into an edit of the current one. `shown` is what the client
 /// could read. The sequence, the time and the history are the engine's: they may be present if they are right, and
@@ -41,9 +41,13 @@ fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefu
         Ok((transition, _)) => {
             let message = format!("only the engine writes `{transition}`");
             let repair = "leave it to the engine".to_owned();
-            let because = vec![Violation { rule: MATRIX, pointer: String::new(), message, repair }];
-            let message =
-                format!("cycle `{}` is at {}: {}", current.cycle_id, current.position(), because[0].message);
+            let because = vec![Violation { rule: MATRIX_RULE, pointer: String::new(), message, repair }];
+            let message = format!(
+                "cycle `{}` is at {}: {}",
+                current.cycle_id,
+                current.status_with_phase(),
+                because[0].message
+            );
             Err(EditRefusal::InvalidTransition { message, because })
         }
         Err(refusal) => Err(refusal.into()),

@@ -3,27 +3,27 @@
 //! The agent of the phase in progress may change the output of the phase and add to its errors. A client outside the run may do
 //! the same, and may change unknown fields. Only the engine writes the rest.
 
+mod changed_field;
 mod external;
-mod sections;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::change::{self, UnknownFields};
-use super::document::progress::{with_history, without_progress};
-use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, Position, WholeSecond};
-use super::transition::{MATRIX, Refusal, check_write};
+use super::document::progress_entries::{with_history, without_progress};
+use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, StatusWithPhase, WholeSecond};
+use super::transition::{MATRIX_RULE, WriteRefusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
+use changed_field::{ChangedField, Owner, changed_fields};
 pub(super) use external::external_edit;
-use sections::{ChangedField, Owner, changed_fields};
 
 /// Turns a patch into the operations that lead from the current document to the one that the author wants. `based_on` is the
 /// document that the author read. Returns `None` if the document already is as the patch wants it.
 ///
-/// If other writes came in between, a patch of other sections still applies. A patch of the same section is a conflict, and
-/// so is one that can no longer be applied.
+/// If other writes came in between, a patch of other sections still applies. A section is a whole phase, or a single
+/// field outside the phases. A patch of the same section is a conflict, and so is one that can no longer be applied.
 pub(super) fn edit(
     based_on: &Document,
     current: &Document,
@@ -76,18 +76,20 @@ pub(super) fn apply(
     at: WholeSecond,
 ) -> Option<Document> {
     let mut edited = patched(document, edit)?;
-    let mut new = match document.position() {
-        Position::InProgress(phase) if has_progressed(&document.phases[phase], &edited.phases[phase]) => {
+    let mut new = match document.status_with_phase() {
+        StatusWithPhase::InProgress(phase)
+            if has_progressed(&document.phases[phase], &edited.phases[phase]) =>
+        {
             let (output, errors) = (edited.phases[phase].output.clone(), edited.phases[phase].errors.clone());
             let mut new = change::update_phase(document, phase, output, errors, at).ok()?;
             UnknownFields::of(&edited).put(&mut new);
             new
         }
-        Position::InProgress(_)
-        | Position::Initialized
-        | Position::PhaseCompleted(_)
-        | Position::Completed
-        | Position::Failed(_) => change::set_unknown_fields(document, UnknownFields::of(&edited), at),
+        StatusWithPhase::InProgress(_)
+        | StatusWithPhase::Initialized
+        | StatusWithPhase::PhaseCompleted(_)
+        | StatusWithPhase::Completed
+        | StatusWithPhase::Failed(_) => change::set_unknown_fields(document, UnknownFields::of(&edited), at),
     };
     new.history.last_mut()?.unknown.insert("by".to_owned(), by.into());
     edited.sequence = new.sequence;
@@ -124,12 +126,12 @@ impl AppliedPatch {
         patch: &Patch,
     ) -> Result<Option<Self>, EditRefusal> {
         let old = document.to_value();
-        let in_progress = match document.position() {
-            Position::InProgress(phase) => Some(phase),
-            Position::Initialized
-            | Position::PhaseCompleted(_)
-            | Position::Completed
-            | Position::Failed(_) => None,
+        let in_progress = match document.status_with_phase() {
+            StatusWithPhase::InProgress(phase) => Some(phase),
+            StatusWithPhase::Initialized
+            | StatusWithPhase::PhaseCompleted(_)
+            | StatusWithPhase::Completed
+            | StatusWithPhase::Failed(_) => None,
         };
         let new = match patch.apply(&old) {
             Ok(new) => new,
@@ -180,11 +182,12 @@ fn refuse_engine_fields(
                     (format!("only the engine writes `{}`", field.pointer), "leave it as it is".to_owned())
                 }
             };
-            Some(Violation { rule: MATRIX, pointer: field.pointer.clone(), message, repair })
+            Some(Violation { rule: MATRIX_RULE, pointer: field.pointer.clone(), message, repair })
         })
         .collect();
     let Some(first) = because.first() else { return Ok(()) };
-    let message = format!("cycle `{}` is at {}: {}", document.cycle_id, document.position(), first.message);
+    let message =
+        format!("cycle `{}` is at {}: {}", document.cycle_id, document.status_with_phase(), first.message);
     Err(EditRefusal::InvalidTransition { message, because })
 }
 
@@ -212,11 +215,11 @@ fn check(document: &Document, mut new: Value, phase: Option<Phase>) -> Result<()
     Ok(())
 }
 
-impl From<Refusal> for EditRefusal {
-    fn from(refusal: Refusal) -> Self {
+impl From<WriteRefusal> for EditRefusal {
+    fn from(refusal: WriteRefusal) -> Self {
         match refusal {
-            Refusal::Violations(violations) => Self::Violations(violations),
-            Refusal::Invalid(invalid) => {
+            WriteRefusal::Violations(violations) => Self::Violations(violations),
+            WriteRefusal::Invalid(invalid) => {
                 Self::InvalidTransition { message: invalid.to_string(), because: invalid.violations }
             }
         }

@@ -107,7 +107,7 @@ fn the_owner_of_a_field_decides_the_error() {
         ("/phases/execute/output/not/there", json!(1), "unpatchable", "unpatchable"),
         ("/phases/execute/status", json!("completed"), "invalid_transition", "invalid_transition"),
         ("/phases/execute", json!({}), "invalid_transition", "invalid_transition"),
-        ("/phases/rehearse", json!({}), "invalid_transition", "invalid_transition"),
+        ("/phases/no_such_phase", json!({}), "invalid_transition", "invalid_transition"),
         ("/metadata/status", json!("completed"), "invalid_transition", "invalid_transition"),
         ("/metadata/updated_at", json!("2025-08-05T10:00:09Z"), "invalid_transition", "invalid_transition"),
         ("/cycle_summary", json!({}), "invalid_transition", "invalid_transition"),

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::key::{CycleKey, Key, Part, Prefix, parse};
+use super::key::{CycleKey, Key, KeyContent, Prefix, parse};
 use super::read::time;
-use super::report::{Note, NoteKind, SkippedKey};
+use super::result::{Note, NoteKind, SkippedKey};
 use crate::peer::check;
 use crate::peer::document::{Document, Event, VERSION, WholeSecond};
-use crate::peer::names::{CycleId, MAX_SAFE_INTEGER, Scope};
+use crate::peer::names::{MAX_SAFE_INTEGER, PeerCycleId, Scope};
 
 /// The keys of one cycle.
 #[derive(Debug, Default)]
 pub(super) struct CycleKeys {
     pub(super) fragments: Vec<Fragment>,
     /// Valid documents of version 2, with their keys.
-    pub(super) current: Vec<(String, Document)>,
+    pub(super) version_2_documents: Vec<(String, Document)>,
     /// The instruction that the prefix of the keys names.
     pub(super) instruction: Option<String>,
     pub(super) notes: Vec<Note>,
@@ -28,7 +28,7 @@ pub(super) struct CycleKeys {
 pub(super) struct Fragment {
     pub(super) key: String,
     pub(super) value: Value,
-    pub(super) part: Part,
+    pub(super) content: KeyContent,
     archived: bool,
 }
 
@@ -39,24 +39,24 @@ struct Groups {
 }
 
 /// Groups the keys of a dump. Returns the keys of each cycle, and those that belong to no single cycle.
-pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
+pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<PeerCycleId, CycleKeys>, Vec<SkippedKey>) {
     let mut groups = Groups::default();
     for (key, value) in dump {
         let rules = broken_rules(&value);
         if rules.as_deref() == Some("") {
             let document: Document =
                 serde_json::from_value(value).expect("BUG: a valid document cannot be read");
-            groups.of_cycle(&document.cycle_id).current.push((key, document));
+            groups.of_cycle(&document.cycle_id).version_2_documents.push((key, document));
             continue;
         }
         match parse(&key) {
-            Key::Cycle(CycleKey { prefix, number, archived, part }) => {
+            Key::Cycle(CycleKey { prefix, number, archived, content }) => {
                 let cycle = groups.cycles.entry((prefix, number)).or_default();
                 cycle.notes.extend(rules.map(|rules| {
                     let message = format!("the document of version 2 breaks {rules}; it was rebuilt");
                     Note::new(NoteKind::Converted, message).of(&key)
                 }));
-                cycle.fragments.push(Fragment { key, value, part, archived });
+                cycle.fragments.push(Fragment { key, value, content, archived });
             }
             Key::Meta(prefix) => groups.add_meta(key, value, &prefix),
             Key::Ignored(why) => groups.skipped.push(SkippedKey::new(key, value, why)),
@@ -79,7 +79,7 @@ fn is_current(value: &Value) -> bool {
 }
 
 impl Groups {
-    fn of_cycle(&mut self, cycle: &CycleId) -> &mut CycleKeys {
+    fn of_cycle(&mut self, cycle: &PeerCycleId) -> &mut CycleKeys {
         let prefix = match &cycle.scope {
             Scope::Spec(name) => Prefix::Spec(name.clone()),
             Scope::Global => Prefix::Global,
@@ -97,7 +97,7 @@ impl Groups {
             };
             numbers.push(number.to_string());
             let key = format!("{key}#/cycles/{number}");
-            let fragment = Fragment { key, value: about.clone(), part: Part::Meta, archived: false };
+            let fragment = Fragment { key, value: about.clone(), content: KeyContent::Meta, archived: false };
             self.cycles.entry((prefix.clone(), number)).or_default().fragments.push(fragment);
         }
         let why = match numbers.as_slice() {
@@ -109,38 +109,39 @@ impl Groups {
 
     /// Gives every cycle its id. Each instruction once had a counter of its own; its cycles become cycles of the repository,
     /// with the next free number if theirs is taken. A cycle that was migrated before keeps the number it got then.
-    fn assign_ids(self) -> (BTreeMap<CycleId, CycleKeys>, Vec<SkippedKey>) {
-        let (mut numbered, mut unnumbered): (BTreeMap<_, CycleKeys>, _) = (BTreeMap::new(), Vec::new());
+    fn assign_ids(self) -> (BTreeMap<PeerCycleId, CycleKeys>, Vec<SkippedKey>) {
+        let (mut by_id, mut of_instructions): (BTreeMap<_, CycleKeys>, _) = (BTreeMap::new(), Vec::new());
         for ((prefix, number), keys) in self.cycles {
             let scope = match prefix {
                 Prefix::Spec(name) => Scope::Spec(name),
                 Prefix::Global => Scope::Global,
                 Prefix::Instruction(name) => {
-                    unnumbered.push((keys.created(), name, number, keys));
+                    of_instructions.push((keys.created(), name, number, keys));
                     continue;
                 }
             };
-            numbered.insert(scope.cycle(number), keys);
+            by_id.insert(scope.cycle(number), keys);
         }
-        unnumbered.sort_by(|one, other| (&one.0, &one.1, one.2).cmp(&(&other.0, &other.1, other.2)));
-        let global = numbered.keys().filter(|id| id.scope == Scope::Global).map(|id| id.number);
-        let mut last = global.chain(unnumbered.iter().map(|(_, _, number, _)| *number)).max().unwrap_or(0);
-        for (_, name, number, mut keys) in unnumbered {
-            if let Some(migrated) = numbered.values_mut().find(|other| other.was_made_from(&keys)) {
+        of_instructions.sort_by(|one, other| (&one.0, &one.1, one.2).cmp(&(&other.0, &other.1, other.2)));
+        let global = by_id.keys().filter(|id| id.scope == Scope::Global).map(|id| id.number);
+        let mut last =
+            global.chain(of_instructions.iter().map(|(_, _, number, _)| *number)).max().unwrap_or(0);
+        for (_, name, number, mut keys) in of_instructions {
+            if let Some(migrated) = by_id.values_mut().find(|other| other.was_made_from(&keys)) {
                 migrated.fragments.append(&mut keys.fragments);
                 continue;
             }
             let mut id = Scope::Global.cycle(number);
-            if numbered.contains_key(&id) {
+            if by_id.contains_key(&id) {
                 last += 1;
                 id.number = last;
             }
             let message = format!("it was cycle {number} of `peer:instruction:{name}`");
             keys.notes.push(Note::new(NoteKind::Converted, message));
             keys.instruction = Some(name);
-            numbered.insert(id, keys);
+            by_id.insert(id, keys);
         }
-        (numbered, self.skipped)
+        (by_id, self.skipped)
     }
 }
 
@@ -148,23 +149,24 @@ impl CycleKeys {
     /// The keys that the cycle is read from, by precedence.
     pub(super) fn used(&self) -> Vec<&Fragment> {
         let fragments = |archived: bool| -> Vec<&Fragment> {
-            let own = self.fragments.iter().filter(|it| it.part != Part::Meta && it.archived == archived);
+            let own =
+                self.fragments.iter().filter(|it| it.content != KeyContent::Meta && it.archived == archived);
             own.collect()
         };
         let live = fragments(false);
         let mut keys = if live.is_empty() { fragments(true) } else { live };
-        let documents = keys.iter().filter(|it| it.part == Part::Document && it.value.is_object());
+        let documents = keys.iter().filter(|it| it.content == KeyContent::Document && it.value.is_object());
         if let Some(document) = documents.max_by_key(|it| (it.generation(), Reverse(&it.key))).copied() {
             keys = vec![document];
         }
-        keys.extend(self.fragments.iter().filter(|it| it.part == Part::Meta));
-        keys.sort_by(|one, other| (one.part, &one.key).cmp(&(other.part, &other.key)));
+        keys.extend(self.fragments.iter().filter(|it| it.content == KeyContent::Meta));
+        keys.sort_by(|one, other| (one.content, &one.key).cmp(&(other.content, &other.key)));
         keys
     }
 
     /// Whether one of its documents was migrated from keys of the other cycle.
     fn was_made_from(&self, other: &Self) -> bool {
-        let histories = self.current.iter().flat_map(|(_, document)| &document.history);
+        let histories = self.version_2_documents.iter().flat_map(|(_, document)| &document.history);
         let migrations = histories.filter(|entry| entry.event == Event::Migrated);
         let mut keys = migrations.filter_map(|entry| entry.unknown.get("from")?.as_array()).flatten();
         keys.any(|key| other.fragments.iter().any(|fragment| key == fragment.key.as_str()))

@@ -31,13 +31,13 @@ pub(super) struct CycleKey {
     pub(super) number: u64,
     /// From `….archive.cycle.N`; used only if the cycle has no other keys.
     pub(super) archived: bool,
-    pub(super) part: Part,
+    pub(super) content: KeyContent,
 }
 
-/// The part of a cycle that a key holds. If two parts have a value for the same field, the first in this order takes
+/// The content of a cycle that a key holds. If two keys have a value for the same field, the first in this order takes
 /// precedence: it was written later, or holds that value only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum KeyContent {
     /// The whole cycle.
     Document,
     /// The entry of the cycle in `meta`.
@@ -62,7 +62,7 @@ pub(super) enum Part {
 enum Suffix {
     Meta,
     CurrentCycle,
-    Cycle(u64, Part),
+    Cycle(u64, KeyContent),
 }
 
 const SEPARATORS: [char; 2] = ['.', ':'];
@@ -114,8 +114,8 @@ fn split_suffix(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> 
         (Ok(_), Suffix::CurrentCycle) => {
             Key::Ignored("a pointer to the newest cycle, which is found by listing them".to_owned())
         }
-        (Ok(prefix), Suffix::Cycle(number, part)) => {
-            Key::Cycle(CycleKey { prefix, number, archived: archived_name.is_some(), part })
+        (Ok(prefix), Suffix::Cycle(number, content)) => {
+            Key::Cycle(CycleKey { prefix, number, archived: archived_name.is_some(), content })
         }
     })
 }
@@ -125,33 +125,33 @@ fn parse_suffix(text: &str) -> Option<Suffix> {
     match tokens[..] {
         ["meta"] => Some(Suffix::Meta),
         ["cycle", "current"] => Some(Suffix::CurrentCycle),
-        ["cycle", number, ref part @ ..] => {
+        ["cycle", number, ref content @ ..] => {
             let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;
-            Some(Suffix::Cycle(number, parse_part(part)?))
+            Some(Suffix::Cycle(number, parse_content(content)?))
         }
         _ => None,
     }
 }
 
 /// Parses what follows the number of the cycle.
-fn parse_part(tokens: &[&str]) -> Option<Part> {
+fn parse_content(tokens: &[&str]) -> Option<KeyContent> {
     Some(match tokens {
-        [] => Part::Document,
-        ["metadata"] => Part::Metadata,
-        ["metadata", "spec"] | ["context", "spec_name" | "determined_spec_name"] => Part::Other,
-        ["metadata", "phases_completed"] | ["phases_completed"] => Part::PhasesCompleted,
-        ["context"] => Part::Context,
-        ["context", "peer_mode"] => Part::Mode,
-        ["context", "instruction_name"] => Part::Instruction,
-        ["status"] => Part::Status,
-        ["state"] => Part::State,
-        ["completed_at"] => Part::CompletedAt,
-        ["failed_at"] => Part::FailedAt,
-        ["error"] => Part::Error,
+        [] => KeyContent::Document,
+        ["metadata"] => KeyContent::Metadata,
+        ["metadata", "spec"] | ["context", "spec_name" | "determined_spec_name"] => KeyContent::Other,
+        ["metadata", "phases_completed"] | ["phases_completed"] => KeyContent::PhasesCompleted,
+        ["context"] => KeyContent::Context,
+        ["context", "peer_mode"] => KeyContent::Mode,
+        ["context", "instruction_name"] => KeyContent::Instruction,
+        ["status"] => KeyContent::Status,
+        ["state"] => KeyContent::State,
+        ["completed_at"] => KeyContent::CompletedAt,
+        ["failed_at"] => KeyContent::FailedAt,
+        ["error"] => KeyContent::Error,
         ["plan_summary" | "execution_summary" | "express_summary" | "review_summary"]
-        | ["deliverables" | "express_metrics" | "improvements"] => Part::Other,
-        ["phases", word] => Part::PhaseStatus(parse_phase_name(word)?),
-        [word] => Part::Output(parse_phase_name(word)?),
+        | ["deliverables" | "express_metrics" | "improvements"] => KeyContent::Other,
+        ["phases", word] => KeyContent::PhaseStatus(parse_phase_name(word)?),
+        [word] => KeyContent::Output(parse_phase_name(word)?),
         _ => return None,
     })
 }
@@ -163,9 +163,9 @@ mod tests {
     fn describe(key: &str) -> String {
         match parse(key) {
             Key::Meta(prefix) => format!("{prefix:?} meta"),
-            Key::Cycle(CycleKey { prefix, number, archived, part }) => {
+            Key::Cycle(CycleKey { prefix, number, archived, content }) => {
                 let archived = if archived { " archived" } else { "" };
-                format!("{prefix:?} {number} {part:?}{archived}")
+                format!("{prefix:?} {number} {content:?}{archived}")
             }
             Key::Ignored(why) => why,
         }
@@ -198,7 +198,7 @@ mod tests {
             ("peer.events.peer.spec.a.cycle.1", "an event; the documents have its content"),
             ("peer.global.junk.cycle.1", "no format has such a key"),
             ("peer.spec.a.cycle.0", "no format has such a key"),
-            ("peer.spec.a.cycle.1.strange.part", "no format has such a key"),
+            ("peer.spec.a.cycle.1.strange.content", "no format has such a key"),
             ("peers.spec.a.cycle.1", "not a key of a cycle"),
         ] {
             assert_eq!(describe(key), expected, "{key}");

@@ -13,11 +13,11 @@
 
 mod group;
 mod key;
-mod outcome;
+mod migrated_status;
 mod read;
 mod replay;
-mod report;
 mod reshape;
+mod result;
 mod status;
 
 use std::collections::BTreeMap;
@@ -26,10 +26,10 @@ use serde_json::{Map, Value};
 
 use super::change;
 use super::document::{Document, WholeSecond};
-use super::names::CycleId;
+use super::names::PeerCycleId;
 use group::{CycleKeys, Fragment};
-use key::Part;
-pub use report::{MigratedCycle, Note, NoteKind, Origin, SkippedKey, Source};
+use key::KeyContent;
+pub use result::{MigratedCycle, MigratedKey, Note, NoteKind, Origin, SkippedKey};
 
 /// The root field that preserves what version 2 has no field for.
 pub const MIGRATED_FROM: &str = "migrated_from";
@@ -37,7 +37,7 @@ pub const MIGRATED_FROM: &str = "migrated_from";
 /// The cycles of a dump.
 #[derive(Debug)]
 pub struct OldCycles {
-    cycles: BTreeMap<CycleId, CycleKeys>,
+    cycles: BTreeMap<PeerCycleId, CycleKeys>,
     /// Keys that belong to no single cycle.
     pub skipped: Vec<SkippedKey>,
 }
@@ -63,13 +63,13 @@ impl OldCycles {
     }
 
     /// Migrates one cycle. The same dump and the same time give the same document.
-    pub fn cycle(&self, cycle: &CycleId, at: WholeSecond) -> Option<MigratedCycle> {
+    pub fn cycle(&self, cycle: &PeerCycleId, at: WholeSecond) -> Option<MigratedCycle> {
         self.cycles.get(cycle).map(|keys| migrate(cycle, keys, at))
     }
 }
 
-fn migrate(cycle: &CycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCycle {
-    if let Some(current) = newest(&keys.current) {
+fn migrate(cycle: &PeerCycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCycle {
+    if let Some(current) = newest(&keys.version_2_documents) {
         return take_current(cycle, keys, current);
     }
     let mut notes = keys.notes.clone();
@@ -82,7 +82,7 @@ fn migrate(cycle: &CycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCycle 
     let (mut sources, mut preserved) = (Vec::new(), Map::new());
     for fragment in &keys.fragments {
         let remainder = remainder(&fragment.value, fragment.target(&migrated));
-        sources.push(Source {
+        sources.push(MigratedKey {
             key: fragment.key.clone(),
             read: used.iter().any(|used| used.key == fragment.key),
             preserved: remainder.is_some(),
@@ -102,15 +102,19 @@ fn newest(documents: &[(String, Document)]) -> Option<&(String, Document)> {
 }
 
 /// Takes a document of version 2 as it is. The cycle's other keys are older.
-fn take_current(cycle: &CycleId, keys: &CycleKeys, (key, document): &(String, Document)) -> MigratedCycle {
-    let others = keys.current.iter().filter(|(_, other)| other != document);
+fn take_current(
+    cycle: &PeerCycleId,
+    keys: &CycleKeys,
+    (key, document): &(String, Document),
+) -> MigratedCycle {
+    let others = keys.version_2_documents.iter().filter(|(_, other)| other != document);
     let others = others.map(|(key, other)| (key.clone(), other.to_value()));
     let older = keys.fragments.iter().map(|fragment| (fragment.key.clone(), fragment.value.clone()));
     let why = "the cycle has a newer document of version 2";
     MigratedCycle {
         cycle: cycle.clone(),
         origin: Origin::Current,
-        sources: vec![Source { key: key.clone(), read: true, preserved: false }],
+        sources: vec![MigratedKey { key: key.clone(), read: true, preserved: false }],
         notes: keys.notes.clone(),
         superseded: others.chain(older).map(|(key, value)| SkippedKey::new(key, value, why)).collect(),
         document: document.clone(),
@@ -135,14 +139,18 @@ fn remainder(old: &Value, new: Option<&Value>) -> Option<Value> {
 impl Fragment {
     /// The place in the version 2 document that has the fields of this key under the same names.
     fn target<'d>(&self, document: &'d Value) -> Option<&'d Value> {
-        match self.part {
-            Part::Document => Some(document),
-            Part::Metadata => document.get("metadata"),
-            Part::Context => document.get("context"),
-            Part::Output(phase) => document["phases"][phase.as_str()].get("output"),
-            Part::Meta | Part::PhaseStatus(_) | Part::Status | Part::State | Part::Error => None,
-            Part::CompletedAt | Part::FailedAt | Part::PhasesCompleted => None,
-            Part::Instruction | Part::Mode | Part::Other => None,
+        match self.content {
+            KeyContent::Document => Some(document),
+            KeyContent::Metadata => document.get("metadata"),
+            KeyContent::Context => document.get("context"),
+            KeyContent::Output(phase) => document["phases"][phase.as_str()].get("output"),
+            KeyContent::Meta
+            | KeyContent::PhaseStatus(_)
+            | KeyContent::Status
+            | KeyContent::State
+            | KeyContent::Error => None,
+            KeyContent::CompletedAt | KeyContent::FailedAt | KeyContent::PhasesCompleted => None,
+            KeyContent::Instruction | KeyContent::Mode | KeyContent::Other => None,
         }
     }
 }

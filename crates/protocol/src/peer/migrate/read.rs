@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::group::Fragment;
-use super::key::Part;
-use super::report::{Note, NoteKind};
+use super::key::KeyContent;
 use super::reshape::{Reshaped, is_empty, reshape};
+use super::result::{Note, NoteKind};
 use super::status::{OldStatus, ParsedStatus, parse_phase, parse_phase_name, parse_status};
 use crate::Timestamp;
 use crate::check::shortened;
@@ -20,7 +20,7 @@ pub(super) struct OldCycle {
     /// When the cycle was completed or failed.
     pub(super) ended: Option<WholeSecond>,
     pub(super) status: Option<ParsedStatus>,
-    pub(super) current: Option<Phase>,
+    pub(super) current_phase: Option<Phase>,
     pub(super) error: Option<Value>,
     pub(super) error_phase: Option<Phase>,
     pub(super) mode: Option<Mode>,
@@ -64,7 +64,7 @@ pub(super) fn read(
 /// Parses a time and cuts it to the second.
 pub(super) fn time(value: &Value) -> Option<WholeSecond> {
     let timestamp = value.as_str()?.trim().parse().ok()?;
-    Some(WholeSecond::from(Timestamp::from_timestamp(timestamp)))
+    Some(WholeSecond::from(Timestamp::from_jiff(timestamp)))
 }
 
 pub(super) fn text(value: &Value) -> Option<String> {
@@ -124,26 +124,26 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&mut self) {
-        match self.fragment.part {
-            Part::Document => self.read_document(),
-            Part::Meta | Part::Metadata => self.read_metadata(""),
-            Part::Context => self.read_context(""),
-            Part::Status | Part::State => self.read_status(""),
-            Part::Instruction => self.set(|old| &mut old.instruction, &[""], text),
-            Part::Mode => self.set(|old| &mut old.mode, &[""], mode),
-            Part::PhasesCompleted => self.read_phases_completed(""),
-            Part::Output(phase) => {
+        match self.fragment.content {
+            KeyContent::Document => self.read_document(),
+            KeyContent::Meta | KeyContent::Metadata => self.read_metadata(""),
+            KeyContent::Context => self.read_context(""),
+            KeyContent::Status | KeyContent::State => self.read_status(""),
+            KeyContent::Instruction => self.set(|old| &mut old.instruction, &[""], text),
+            KeyContent::Mode => self.set(|old| &mut old.mode, &[""], mode),
+            KeyContent::PhasesCompleted => self.read_phases_completed(""),
+            KeyContent::Output(phase) => {
                 let output = self.get(&[""], any);
                 set_if_none(&mut self.old.phases[phase as usize].output, output);
             }
-            Part::PhaseStatus(phase) => {
+            KeyContent::PhaseStatus(phase) => {
                 let word = self.get(&[""], parse_status);
                 set_if_none(&mut self.old.phases[phase as usize].status, word.map(|word| word.status));
             }
-            Part::CompletedAt => self.read_end(OldStatus::Completed),
-            Part::FailedAt => self.read_end(OldStatus::Failed),
-            Part::Error => self.set(|old| &mut old.error, &[""], any),
-            Part::Other => {}
+            KeyContent::CompletedAt => self.read_end(OldStatus::Completed),
+            KeyContent::FailedAt => self.read_end(OldStatus::Failed),
+            KeyContent::Error => self.set(|old| &mut old.error, &[""], any),
+            KeyContent::Other => {}
         }
     }
 
@@ -193,8 +193,8 @@ impl Reader<'_> {
         }
     }
 
-    fn read_metadata(&mut self, at: &str) {
-        let field = |name: &str| format!("{at}/{name}");
+    fn read_metadata(&mut self, pointer: &str) {
+        let field = |name: &str| format!("{pointer}/{name}");
         self.set(|old| &mut old.instruction, &[&field("instruction"), &field("instruction_name")], text);
         self.set(|old| &mut old.created, &[&field("created_at"), &field("started_at")], time);
         self.set(|old| &mut old.updated, &[&field("updated_at"), &field("last_updated_at")], time);
@@ -205,14 +205,14 @@ impl Reader<'_> {
         } else {
             self.read_status(&status);
         }
-        self.set(|old| &mut old.current, &[&field("current_phase")], parse_phase);
+        self.set(|old| &mut old.current_phase, &[&field("current_phase")], parse_phase);
         self.read_phases_completed(&field("phases_completed"));
     }
 
     /// Reads a status of generation 0: the status is an object, and its `current_phase` is also the status of the
     /// cycle.
-    fn read_status_object(&mut self, at: &str) {
-        let field = |name: &str| format!("{at}/{name}");
+    fn read_status_object(&mut self, pointer: &str) {
+        let field = |name: &str| format!("{pointer}/{name}");
         self.read_status(&field("current_phase"));
         self.set(|old| &mut old.updated, &[&field("last_update")], time);
         self.set(|old| &mut old.error, &[&field("error_message")], any);
@@ -220,8 +220,8 @@ impl Reader<'_> {
     }
 
     /// Reads the status of the cycle. It may name a phase: `planning_complete`.
-    fn read_status(&mut self, at: &str) {
-        let Some(word) = self.get(&[at], parse_status) else { return };
+    fn read_status(&mut self, pointer: &str) {
+        let Some(word) = self.get(&[pointer], parse_status) else { return };
         set_if_none(&mut self.old.status, Some(word));
         let Some(phase) = word.phase else { return };
         match word.status {
@@ -229,20 +229,22 @@ impl Reader<'_> {
                 set_if_none(&mut self.old.phases[phase as usize].status, Some(OldStatus::Completed));
             }
             OldStatus::Failed | OldStatus::Cancelled => set_if_none(&mut self.old.error_phase, Some(phase)),
-            OldStatus::Pending | OldStatus::InProgress => set_if_none(&mut self.old.current, Some(phase)),
+            OldStatus::Pending | OldStatus::InProgress => {
+                set_if_none(&mut self.old.current_phase, Some(phase));
+            }
         }
     }
 
-    fn read_context(&mut self, at: &str) {
-        let field = |name: &str| format!("{at}/{name}");
+    fn read_context(&mut self, pointer: &str) {
+        let field = |name: &str| format!("{pointer}/{name}");
         self.set(|old| &mut old.mode, &[&field("peer_mode")], mode);
         self.set(|old| &mut old.arguments, &[&field("instruction_args")], text);
         self.set(|old| &mut old.requirements, &[&field("user_requirements")], text);
         self.set(|old| &mut old.instruction, &[&field("instruction_name")], text);
     }
 
-    fn read_phase(&mut self, phase: Phase, at: &str) {
-        let field = |name: &str| format!("{at}/{name}");
+    fn read_phase(&mut self, phase: Phase, pointer: &str) {
+        let field = |name: &str| format!("{pointer}/{name}");
         let reference = |value: &Value| Some(serde_json::json!({ "output_ref": value }));
         let errors = self.get(&[&field("errors")], |value| value.as_array().cloned()).unwrap_or_default();
         let old = OldPhase {
@@ -259,8 +261,8 @@ impl Reader<'_> {
     }
 
     /// Reads a list of phases, or their names in a text.
-    fn read_phases_completed(&mut self, at: &str) {
-        let phases = self.get(&[at], |value| match value {
+    fn read_phases_completed(&mut self, pointer: &str) {
+        let phases = self.get(&[pointer], |value| match value {
             Value::Array(names) => Some(names.iter().filter_map(parse_phase).collect()),
             Value::String(names) => {
                 let words = names.split(|c: char| !c.is_alphanumeric());

@@ -5,41 +5,46 @@
 
 use serde_json::Value;
 
-use super::outcome::{Outcome, PhaseFailure, outcome};
+use super::migrated_status::{MigratedStatus, PhaseFailure, migrated_status};
 use super::read::{OldCycle, text, time};
-use super::report::{Note, NoteKind};
+use super::result::{Note, NoteKind};
 use super::status::OldStatus;
 use crate::peer::change::{self, NewCycle};
 use crate::peer::document::{Document, Mode, Phase, PhaseError, Unknown, WholeSecond};
-use crate::peer::names::CycleId;
+use crate::peer::names::PeerCycleId;
 
 /// Replays the cycle as far as it got. No time is later than `at`.
-pub(super) fn replay(cycle: &CycleId, old: &OldCycle, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
+pub(super) fn replay(
+    cycle: &PeerCycleId,
+    old: &OldCycle,
+    at: WholeSecond,
+    notes: &mut Vec<Note>,
+) -> Document {
     let document = open(cycle, old, at, notes);
     let mut replay = Replay { old, at, notes, document };
     for phase in Phase::ALL {
-        match outcome(old, phase) {
-            Outcome::Completed => {
+        match migrated_status(old, phase) {
+            MigratedStatus::Completed => {
                 replay.complete(phase);
                 continue;
             }
-            Outcome::InProgress => {
+            MigratedStatus::InProgress => {
                 replay.start(phase);
                 replay.set_errors(phase, &old.phase(phase).errors);
             }
-            Outcome::Pending if phase == Phase::Plan && old.status.is_none() => {
+            MigratedStatus::Pending if phase == Phase::Plan && old.status.is_none() => {
                 replay.note(NoteKind::Assumed, "no key gives its status; it became initialized");
             }
-            Outcome::Pending => {}
-            Outcome::Failed(failure) => replay.fail(phase, failure),
+            MigratedStatus::Pending => {}
+            MigratedStatus::Failed(failure) => replay.fail(phase, failure),
         }
         return replay.document;
     }
-    replay.close();
+    replay.complete_cycle();
     replay.document
 }
 
-fn open(cycle: &CycleId, old: &OldCycle, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
+fn open(cycle: &PeerCycleId, old: &OldCycle, at: WholeSecond, notes: &mut Vec<Note>) -> Document {
     if old.created.is_none() {
         let instead = if old.earliest().is_some() { "its earliest time" } else { "the current time" };
         let message = format!("no key says when it was created; {instead} was used");
@@ -126,8 +131,8 @@ impl Replay<'_> {
             .expect("BUG: phases are replayed out of order");
     }
 
-    /// Adds what the review left at the root, and closes the cycle if it was closed.
-    fn close(&mut self) {
+    /// Adds what the review left at the root, and completes the cycle if its status says so or is missing.
+    fn complete_cycle(&mut self) {
         let old = self.old;
         self.document.cycle_summary.clone_from(&old.summary);
         self.document.insights.clone_from(&old.insights);

@@ -31,7 +31,7 @@ pub enum NoScope {
     #[error("`{0}` needs an existing spec")]
     SpecNeeded(Instruction),
     #[error("`{0}` takes no spec: it is about the whole repository")]
-    SpecNotTaken(Instruction),
+    SpecNotAccepted(Instruction),
 }
 
 /// The word is not an instruction.
@@ -81,7 +81,7 @@ impl Instruction {
             },
             Self::AnalyzeProduct => Ok(ScopeSource::Known(spec.map_or(Scope::Global, Scope::Spec))),
             Self::PlanProduct | Self::GitCommit => match spec {
-                Some(_) => Err(NoScope::SpecNotTaken(self)),
+                Some(_) => Err(NoScope::SpecNotAccepted(self)),
                 None => Ok(ScopeSource::Known(Scope::Global)),
             },
         }
@@ -133,8 +133,8 @@ mod tests {
             (Instruction::ExecuteTasks, spec_scope(), Ok(ScopeSource::NewestSpec)),
             (Instruction::RefineSpec, spec_scope(), Err(NoScope::SpecNeeded(Instruction::RefineSpec))),
             (Instruction::AnalyzeProduct, spec_scope(), global()),
-            (Instruction::PlanProduct, Err(NoScope::SpecNotTaken(Instruction::PlanProduct)), global()),
-            (Instruction::GitCommit, Err(NoScope::SpecNotTaken(Instruction::GitCommit)), global()),
+            (Instruction::PlanProduct, Err(NoScope::SpecNotAccepted(Instruction::PlanProduct)), global()),
+            (Instruction::GitCommit, Err(NoScope::SpecNotAccepted(Instruction::GitCommit)), global()),
         ] {
             assert_eq!(instruction.scope(Some(spec()), "dark mode"), with_spec, "{instruction}");
             assert_eq!(instruction.scope(None, "dark mode"), without_spec, "{instruction}");

@@ -1,10 +1,10 @@
 //! Converts cycle ids to store keys and back.
 //!
-//! A NATS key has only letters, digits and `-/_=.`, and watches filter by token. So a spec is always one token: letters,
-//! digits, `-` and `_` are kept, every other byte of its UTF-8 becomes `=` and two upper-case hexadecimal digits. The key of
-//! `peer:spec:日本:cycle:1` is `peer.spec.=E6=97=A5=E6=9C=AC.cycle.1`.
+//! A NATS key has only letters, digits and `-/_=.`, and watches filter by token, which is the text between two dots.
+//! So a spec is always one token: letters, digits, `-` and `_` are kept, every other byte of its UTF-8 becomes `=` and
+//! two upper-case hexadecimal digits. The key of `peer:spec:日本:cycle:1` is `peer.spec.=E6=97=A5=E6=9C=AC.cycle.1`.
 
-use super::{BadSpecName, CycleId, Scope, SpecName, cycle_number};
+use super::{BadSpecName, PeerCycleId, Scope, SpecName, cycle_number};
 
 /// Why a text is not the key of a cycle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +18,8 @@ pub enum BadKey {
 }
 
 impl Scope {
-    /// The keys of its cycles without the number.
-    pub fn key_prefix(&self) -> String {
+    /// The keys of its cycles without the number. The document has another prefix: the scope, with colons.
+    pub fn store_key_prefix(&self) -> String {
         match self {
             Self::Spec(name) => format!("peer.spec.{}.cycle.", escape(name.as_str())),
             Self::Global => "peer.global.cycle.".to_owned(),
@@ -27,10 +27,10 @@ impl Scope {
     }
 }
 
-impl CycleId {
+impl PeerCycleId {
     /// The key of its document.
     pub fn key(&self) -> String {
-        format!("{}{}", self.scope.key_prefix(), self.number)
+        format!("{}{}", self.scope.store_key_prefix(), self.number)
     }
 
     /// Parses a key. Accepts only what [`key`](Self::key) returns, so that one cycle has one key.
@@ -112,7 +112,7 @@ mod tests {
             let key = id.key();
             assert!(key.bytes().all(|byte| is_plain(byte) || matches!(byte, b'=' | b'.')), "{key}");
             assert_eq!(key.split('.').count(), 5, "a spec is one token: {key}");
-            assert_eq!(CycleId::from_key(&key), Ok(id.clone()), "{key}");
+            assert_eq!(PeerCycleId::from_key(&key), Ok(id.clone()), "{key}");
             assert_eq!(id.to_string().parse(), Ok(id), "{name}");
             assert!(keys.insert(key), "{name} has the key of another name");
         }
@@ -126,7 +126,7 @@ mod tests {
             ("peer:spec:=3A:cycle:12", "peer.spec.=3D3A.cycle.12"),
             ("peer:global:cycle:3", "peer.global.cycle.3"),
         ] {
-            assert_eq!(id.parse::<CycleId>().unwrap().key(), key);
+            assert_eq!(id.parse::<PeerCycleId>().unwrap().key(), key);
         }
     }
 
@@ -148,7 +148,7 @@ mod tests {
             "peer.global.cycle.1.metadata",
             "peer:spec:a:cycle:1",
         ] {
-            assert!(CycleId::from_key(key).is_err(), "{key}");
+            assert!(PeerCycleId::from_key(key).is_err(), "{key}");
         }
     }
 }

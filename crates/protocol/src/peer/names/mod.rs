@@ -33,7 +33,7 @@ pub enum Scope {
 /// One cycle: `peer:spec:feature-name:cycle:1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct CycleId {
+pub struct PeerCycleId {
     pub scope: Scope,
     /// From 1 to [`MAX_SAFE_INTEGER`].
     pub number: u64,
@@ -61,8 +61,8 @@ impl Scope {
     }
 
     /// The cycle of this scope with this number.
-    pub fn cycle(self, number: u64) -> CycleId {
-        CycleId { scope: self, number }
+    pub fn cycle(self, number: u64) -> PeerCycleId {
+        PeerCycleId { scope: self, number }
     }
 }
 
@@ -87,13 +87,13 @@ impl FromStr for Scope {
     }
 }
 
-impl fmt::Display for CycleId {
+impl fmt::Display for PeerCycleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:cycle:{}", self.scope, self.number)
     }
 }
 
-impl FromStr for CycleId {
+impl FromStr for PeerCycleId {
     type Err = BadId;
 
     /// Parses from the right: the name of a spec may contain `:cycle:9`.
@@ -123,15 +123,15 @@ impl From<Scope> for String {
     }
 }
 
-impl TryFrom<String> for CycleId {
+impl TryFrom<String> for PeerCycleId {
     type Error = BadId;
     fn try_from(text: String) -> Result<Self, BadId> {
         text.parse()
     }
 }
 
-impl From<CycleId> for String {
-    fn from(id: CycleId) -> Self {
+impl From<PeerCycleId> for String {
+    fn from(id: PeerCycleId) -> Self {
         id.to_string()
     }
 }
@@ -149,7 +149,7 @@ mod tests {
             ("peer:spec:global:cycle:2", Some("global"), 2),
             ("peer:global:cycle:3", None, 3),
         ] {
-            let id: CycleId = text.parse().unwrap();
+            let id: PeerCycleId = text.parse().unwrap();
             assert_eq!((id.scope.spec().map(SpecName::as_str), id.number), (spec, number));
             assert_eq!(id.to_string(), text);
         }
@@ -168,7 +168,7 @@ mod tests {
             ("peer:globally:cycle:1", BadId::NoScope),
             ("peer.spec.a:cycle:1", BadId::NoScope),
         ] {
-            assert_eq!(text.parse::<CycleId>(), Err(reason), "{text}");
+            assert_eq!(text.parse::<PeerCycleId>(), Err(reason), "{text}");
         }
     }
 }

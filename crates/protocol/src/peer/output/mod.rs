@@ -1,8 +1,8 @@
 //! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
 //!
-//! The specified shapes and those of the project that the protocol comes from are both accepted. The tables define them
-//! once: [`verify`] checks an output against them, and [`schema`] exports them as JSON Schema. Other fields are
-//! allowed.
+//! The shapes in the original's documentation and those that the original itself writes are both accepted. The tables
+//! define them once: [`verify`] checks an output against them, and [`schema`] exports them as JSON Schema. Other fields
+//! are allowed.
 
 mod review;
 mod shape;

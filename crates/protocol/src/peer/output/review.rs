@@ -21,7 +21,7 @@ pub enum Band {
     RequiresAttention,
 }
 
-/// The result of a reviewed cycle.
+/// What the outputs of `execute` and `review` say about a cycle. [`succeeded`] also considers the reviewer's summary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
     /// `None` if the review gives neither a score nor all of its parts.
@@ -95,7 +95,8 @@ impl fmt::Display for Score {
 }
 
 impl Judgement {
-    /// Whether the cycle succeeded: the execution did, and the score is 70 or better. Without a score it did not.
+    /// Whether the outputs are those of a success: the execution succeeded, and the score is 70 or better.
+    /// Without a score they are not.
     pub fn success(self) -> bool {
         self.execution_succeeded && self.score.is_some_and(|score| score.band() <= Band::Medium)
     }

@@ -85,7 +85,7 @@ impl Shape {
     pub(super) fn verify(&self, at: &Location, value: &Value, findings: &mut ViolationCollector) {
         if !self.has_type(value) {
             let expected = self.name();
-            return findings.mistyped(RULE, at, value, &expected, format!("write {expected}"));
+            return findings.wrong_type_for_rule(RULE, at, value, &expected, format!("write {expected}"));
         }
         match self {
             Self::Text | Self::Number | Self::Flag => {}

@@ -1,4 +1,4 @@
-//! The fields of each output: first the specified ones, then those of the project that the protocol comes from.
+//! The fields of each output: first those in the original's documentation, then others that the original writes.
 
 use super::shape::{Field, Shape, optional, required};
 use crate::peer::document::Phase;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::MATRIX;
-use crate::check::{Violation, entry, member, shortened};
+use super::MATRIX_RULE;
+use crate::check::{Violation, entry_pointer, member_pointer, shortened};
 use crate::peer::change::{ChangeError, UnknownFields};
 use crate::peer::document::{Document, Phase};
 
@@ -12,22 +12,23 @@ pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation>
     if expected == new {
         return Vec::new();
     }
-    // A change of an unknown field breaks F8. `known` has the expected unknown fields, so that it differs from `new`
-    // only in them.
-    let mut known = new.clone();
-    UnknownFields::of(expected).put(&mut known);
-    let (expected, known, new) = (expected.to_value(), known.to_value(), new.to_value());
+    // A change of an unknown field breaks F8. `unknown_restored` is `new` with the expected unknown fields, so the two
+    // differ only in unknown fields.
+    let mut unknown_restored = new.clone();
+    UnknownFields::of(expected).put(&mut unknown_restored);
+    let (expected, unknown_restored, new) =
+        (expected.to_value(), unknown_restored.to_value(), new.to_value());
     let mut unknown = Vec::new();
-    collect_differences(&known, &new, "", &mut unknown);
+    collect_differences(&unknown_restored, &new, "", &mut unknown);
     let mut found: Vec<_> = unknown.into_iter().map(|difference| violation("F8", difference)).collect();
     let mut others = Vec::new();
-    collect_differences(&expected, &known, "", &mut others);
+    collect_differences(&expected, &unknown_restored, "", &mut others);
     let last = expected["history"].as_array().map_or(0, |history| history.len().saturating_sub(1));
     found.extend(others.into_iter().map(|difference| {
         let rule = match difference.pointer.as_str() {
             "/sequence" => "S1",
             pointer if pointer == format!("/history/{last}/sequence") => "S4",
-            _ => MATRIX,
+            _ => MATRIX_RULE,
         };
         violation(rule, difference)
     }));
@@ -46,12 +47,12 @@ fn collect_differences(expected: &Value, found: &Value, pointer: &str, differenc
         (Value::Object(one), Value::Object(other)) => {
             let keys = one.keys().chain(other.keys().filter(|key| !one.contains_key(*key)));
             for key in keys {
-                compare(one.get(key), other.get(key), member(pointer, key), differences);
+                compare(one.get(key), other.get(key), member_pointer(pointer, key), differences);
             }
         }
         (Value::Array(one), Value::Array(other)) => {
             for index in 0..one.len().max(other.len()) {
-                compare(one.get(index), other.get(index), entry(pointer, index), differences);
+                compare(one.get(index), other.get(index), entry_pointer(pointer, index), differences);
             }
         }
         (one, other) => compare(Some(one), Some(other), pointer.to_owned(), differences),
@@ -93,7 +94,7 @@ fn violation(rule: &'static str, difference: Difference) -> Violation {
 
 pub(super) fn not_reusable(phase: Phase, error: &ChangeError) -> Violation {
     Violation {
-        rule: MATRIX,
+        rule: MATRIX_RULE,
         pointer: format!("/phases/{phase}/reused_from"),
         message: error.to_string(),
         repair: "name the cycle in `context.continues`, or leave it out".to_owned(),

@@ -14,14 +14,14 @@ use super::change::{self, ChangeError, ReviewFields, UnknownFields};
 use super::check::check;
 use super::document::InvalidTransition;
 use super::document::{
-    Context, CycleStatus, Document, Event, HistoryEntry, Phase, PhaseDocument, PhaseStatus,
+    Context, Document, Event, HistoryEntry, PeerCycleStatus, Phase, PhaseDocument, PhaseStatus,
 };
 use crate::check::Violation;
 use differences::differences;
 
 /// The rule that a write breaks if it changes fields that its transition may not change. `docs/peer.md` has no id for
 /// it.
-pub(super) const MATRIX: &str = "matrix";
+pub(super) const MATRIX_RULE: &str = "matrix";
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ pub enum Transition {
 
 /// Why a write is refused. Nothing is written.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// The new document breaks rules.
     #[error("the document would break {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),
@@ -58,7 +58,7 @@ pub enum Refusal {
     Invalid(#[from] InvalidTransition),
 }
 
-impl Refusal {
+impl WriteRefusal {
     /// The specified name of the error.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -69,10 +69,10 @@ impl Refusal {
 }
 
 /// Checks a write: first the new document, then the transition from the old one, which must be valid.
-pub fn check_write(old: Option<&Document>, new: &Value) -> Result<(Transition, Document), Refusal> {
+pub fn check_write(old: Option<&Document>, new: &Value) -> Result<(Transition, Document), WriteRefusal> {
     let violations = check(new).violations;
     if !violations.is_empty() {
-        return Err(Refusal::Violations(violations));
+        return Err(WriteRefusal::Violations(violations));
     }
     let new: Document = serde_json::from_value(new.clone()).expect("BUG: a valid document cannot be parsed");
     Ok((recognise(old, &new)?, new))
@@ -94,14 +94,14 @@ pub fn recognise(old: Option<&Document>, new: &Document) -> Result<Transition, I
     };
     let invalid = |violations| InvalidTransition {
         cycle_id: old.cycle_id.clone(),
-        from: Some(old.position()),
-        to: new.position(),
+        from: Some(old.status_with_phase()),
+        to: new.status_with_phase(),
         violations,
     };
     let (transition, expected) = match expectation {
         None => return Err(invalid(Vec::new())),
         Some(Err(ChangeError::Invalid(error))) => {
-            return Err(InvalidTransition { to: new.position(), ..error });
+            return Err(InvalidTransition { to: new.status_with_phase(), ..error });
         }
         Some(Err(ChangeError::Output { violations, .. })) => return Err(invalid(violations)),
         Some(Err(error @ ChangeError::Reuse { phase, .. })) => {
@@ -121,7 +121,7 @@ fn expect_with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Op
     let expectation = match (&entry.event, entry.phase) {
         (Event::Started, Some(phase)) => {
             let reused_from = new.phases[phase].reused_from.clone();
-            change::start_with(old, phase, reused_from, new.metadata.updated_at)
+            change::start_or_reuse(old, phase, reused_from, new.metadata.updated_at)
                 .map(|expected| (Transition::Started(phase), expected))
         }
         (Event::Progress, Some(phase)) => expect_progress(old, new, phase),
@@ -157,7 +157,7 @@ fn expect_with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Op
     }))
 }
 
-/// The expected result of a write without a history entry: progress, as in the specification's example, or unknown
+/// The expected result of a write without a history entry: progress, as in the original's example, or unknown
 /// fields.
 fn expect_without_entry(old: &Document, new: &Document) -> Expectation {
     let has_changed = |phase: Phase| {
@@ -217,7 +217,7 @@ fn recognise_first_write(new: &Document) -> Result<Transition, InvalidTransition
     } else {
         expected.sequence = 1;
         expected.metadata.updated_at = new.metadata.created_at;
-        expected.metadata.status = CycleStatus::Initialized;
+        expected.metadata.status = PeerCycleStatus::Initialized;
         expected.metadata.current_phase = Phase::Plan;
         for phase in Phase::ALL {
             let unknown = new.phases[phase].unknown.clone();
@@ -232,7 +232,12 @@ fn recognise_first_write(new: &Document) -> Result<Transition, InvalidTransition
     if violations.is_empty() {
         return Ok(if migrated { Transition::Migrated } else { Transition::Initialized });
     }
-    Err(InvalidTransition { cycle_id: new.cycle_id.clone(), from: None, to: new.position(), violations })
+    Err(InvalidTransition {
+        cycle_id: new.cycle_id.clone(),
+        from: None,
+        to: new.status_with_phase(),
+        violations,
+    })
 }
 
 /// Recognises a recovery: it must keep the cycle, and its history must agree with the old one as far as both go. Which
@@ -254,8 +259,8 @@ fn recognise_recovery(old: &Document, new: &Document) -> Result<Transition, Inva
     if violations.is_empty() {
         return Ok(Transition::Recovered);
     }
-    let (cycle_id, from) = (old.cycle_id.clone(), Some(old.position()));
-    Err(InvalidTransition { cycle_id, from, to: new.position(), violations })
+    let (cycle_id, from) = (old.cycle_id.clone(), Some(old.status_with_phase()));
+    Err(InvalidTransition { cycle_id, from, to: new.status_with_phase(), violations })
 }
 
 impl fmt::Display for Transition {

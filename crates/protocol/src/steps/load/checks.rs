@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::field;
 use crate::checks::CheckSpec;
-use crate::located::{Entry, Located, Node, Problems, Rule, Value};
+use crate::located::{Located, MappingEntry, Node, Problems, Rule, Value};
 use crate::steps::workflow::StepCheck;
 
 /// The timeout of a check that sets none.
@@ -13,7 +13,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 const KEYS: [&str; 3] = ["run", "name", "timeout"];
 const HINT: &str = "name a check of `[checks]` in callboard.toml, or write `{run: [PROGRAM, ARGUMENT]}`";
 
-pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<Located<StepCheck>> {
+pub(super) fn read(entry: &MappingEntry, problems: &mut Problems) -> Vec<Located<StepCheck>> {
     let Value::List(items) = &entry.value.value else {
         field::wrong_type(entry, "a list", HINT, problems);
         return Vec::new();
@@ -54,12 +54,17 @@ fn read_check(item: &Node, index: usize, problems: &mut Problems) -> Option<Step
     }
 }
 
-fn read_command(item: &Node, entries: &[Entry], index: usize, problems: &mut Problems) -> Option<CheckSpec> {
+fn read_command(
+    item: &Node,
+    entries: &[MappingEntry],
+    index: usize,
+    problems: &mut Problems,
+) -> Option<CheckSpec> {
     for entry in entries.iter().filter(|entry| !KEYS.contains(&entry.key.value.as_str())) {
         let message = format!("`{}` is not a key of a check", entry.key.value);
         problems.add(entry.key.pos, Rule::UnknownKey, message, "a check has `run`, `name` and `timeout`");
     }
-    let get = |key| Entry::find(entries, key);
+    let get = |key| MappingEntry::find(entries, key);
     let name = get("name").and_then(|entry| field::text(entry, problems)).map(|name| name.value);
     let timeout = get("timeout").and_then(|entry| field::duration(entry, problems));
     let Some(run) = get("run") else {
@@ -79,13 +84,13 @@ fn read_command(item: &Node, entries: &[Entry], index: usize, problems: &mut Pro
 }
 
 /// Reads a command: a list of arguments that no shell reads, or a line for `sh`.
-fn command(entry: &Entry, problems: &mut Problems) -> Option<Vec<String>> {
+fn command(entry: &MappingEntry, problems: &mut Problems) -> Option<Vec<String>> {
     match &entry.value.value {
         Value::List(words) => {
             let words: Option<Vec<String>> = words
                 .iter()
                 .map(|word| {
-                    let text = word.word().map(str::to_owned);
+                    let text = word.scalar_text().map(str::to_owned);
                     if text.is_none() {
                         let message =
                             format!("an argument in `run` is {} where a string is expected", word.kind());

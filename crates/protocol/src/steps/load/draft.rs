@@ -13,10 +13,10 @@ use super::grammar::{self, Key};
 use super::loops::{self, LoopDraft};
 use super::when::{self, WhenDraft};
 use crate::closest;
-use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
+use crate::located::{Located, MappingEntry, Node, Problems, Rule, SourcePos, Value};
 
 /// Keys that are about attempts, which a person does not make.
-pub(super) const ATTEMPT_KEYS: [&str; 4] = ["model", "timeout", "max_attempts", "checks"];
+pub(super) const ATTEMPT_KEYS: [&str; 5] = ["model", "timeout", "max_attempts", "checks", "worktree"];
 
 /// Keys of the specified format that are refused, because the format does not say when they hold, and what to use
 /// instead.
@@ -67,7 +67,7 @@ pub(super) fn read(root: &Node, problems: &mut Problems) -> Option<Draft> {
         return None;
     };
     check_keys(entries, Keys::Workflow, problems);
-    let get = |key| Entry::find(entries, key);
+    let get = |key| MappingEntry::find(entries, key);
     Some(Draft {
         name: get("name").and_then(|entry| field::text(entry, problems)).map(|name| name.value),
         description: get("description").and_then(|entry| field::text_or_empty(entry, problems)),
@@ -76,7 +76,7 @@ pub(super) fn read(root: &Node, problems: &mut Problems) -> Option<Draft> {
     })
 }
 
-fn read_steps(start: SourcePos, entry: Option<&Entry>, problems: &mut Problems) -> Vec<StepDraft> {
+fn read_steps(start: SourcePos, entry: Option<&MappingEntry>, problems: &mut Problems) -> Vec<StepDraft> {
     let hint = "a step looks like `- {id: plan, agent: claude, prompt: prompts/plan.md}`";
     let Some(entry) = entry else {
         problems.add(start, Rule::MissingKey, "the workflow has no `steps`", hint);
@@ -109,29 +109,30 @@ fn read_step(node: &Node, problems: &mut Problems) -> Option<StepDraft> {
         return None;
     };
     check_keys(entries, Keys::Step, problems);
-    let id = Entry::find(entries, "id").map(|entry| field::text(entry, problems));
+    let id = MappingEntry::find(entries, "id").map(|entry| field::text(entry, problems));
     let subject = match &id {
         Some(Some(id)) => format!("step `{}`", id.value),
         Some(None) | None => "this step".to_owned(),
     };
-    let is_for_person = Entry::find(entries, "agent").is_some_and(|agent| agent.value.word() == Some(PERSON));
+    let agent = MappingEntry::find(entries, "agent").and_then(|entry| field::text(entry, problems));
+    let is_for_person = agent.as_ref().is_some_and(|agent| agent.value == PERSON);
     for (key, example) in
         [("id", "id: plan"), ("agent", "agent: claude"), ("prompt", "prompt: prompts/plan.md")]
     {
-        if Entry::find(entries, key).is_none() && !(key == "prompt" && is_for_person) {
+        if MappingEntry::find(entries, key).is_none() && !(key == "prompt" && is_for_person) {
             let message = format!("{subject} has no `{key}`");
             problems.add(node.pos, Rule::MissingKey, message, format!("add it, such as `{example}`"));
         }
     }
     for key in ATTEMPT_KEYS {
-        if let Some(entry) = Entry::find(entries, key).filter(|_| is_for_person) {
+        if let Some(entry) = MappingEntry::find(entries, key).filter(|_| is_for_person) {
             let message = format!("{subject} has `{key}`, which has no effect on a person");
             problems.add(entry.key.pos, Rule::NoEffect, message, format!("remove `{key}`"));
         }
     }
-    let get = |key| Entry::find(entries, key);
+    let get = |key| MappingEntry::find(entries, key);
     let mut text = |key| get(key).and_then(|entry| field::text(entry, problems));
-    let (agent, model, loop_back_to) = (text("agent"), text("model"), text("loop_back_to"));
+    let (model, loop_back_to) = (text("model"), text("loop_back_to"));
     let before = problems.count();
     let needs = get("needs").map(|entry| field::ids(entry, problems)).unwrap_or_default();
     Some(StepDraft {
@@ -182,17 +183,16 @@ impl Keys {
     }
 }
 
-fn check_keys(entries: &[Entry], keys: Keys, problems: &mut Problems) {
+fn check_keys(entries: &[MappingEntry], keys: Keys, problems: &mut Problems) {
     for entry in entries.iter().filter(|entry| !keys.contain(&entry.key.value)) {
         let (key, owner) = (&entry.key.value, keys.owner());
-        let unsupported = UNSUPPORTED_KEYS.iter().find(|(name, _)| name == key);
-        if let Some((_, hint)) = unsupported.filter(|_| keys == Keys::Step) {
+        if let Some((_, hint)) = UNSUPPORTED_KEYS.iter().find(|(name, _)| name == key) {
             let message = format!("`{key}` is not supported: the format does not say when it holds");
             problems.add(entry.key.pos, Rule::NotSupportedYet, message, hint);
             continue;
         }
         let names = || keys.known().iter().map(|key| key.name);
-        let hint = if keys == Keys::Workflow && (Keys::Step.contain(key) || unsupported.is_some()) {
+        let hint = if keys == Keys::Workflow && Keys::Step.contain(key) {
             format!("`{key}` belongs to a step")
         } else if let Some(meant) = closest(key, names()) {
             format!("did you mean `{meant}`?")

@@ -7,14 +7,14 @@ use serde_json::{Map, Value as Json};
 
 use super::Prompt;
 use super::duration::{BadDuration, parse_duration};
-use super::grammar::{Key, Needed, STEP};
-use crate::located::{Entry, Located, Node, Problems, Rule, Value, is_number};
+use super::grammar::{Key, Requirement, STEP};
+use crate::located::{Located, MappingEntry, Node, Problems, Rule, Value, is_number};
 
 const MAX_ATTEMPTS_HINT: &str = "write how many attempts the step has in all, such as `max_attempts: 3`";
 const DURATION_HINT: &str = "write seconds, or a length such as `90s`, `10m`, `2h`, `1h30m`";
 
 /// A text that is not empty.
-pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Located<String>> {
+pub(super) fn text(entry: &MappingEntry, problems: &mut Problems) -> Option<Located<String>> {
     let (key, node) = (&entry.key.value, &entry.value);
     match &node.value {
         Value::Text(text) if text.trim().is_empty() => {
@@ -39,15 +39,15 @@ pub(super) fn text(entry: &Entry, problems: &mut Problems) -> Option<Located<Str
 }
 
 /// A prompt: a path, or a block of text (`|`), which ends with a line break.
-pub(super) fn prompt(entry: &Entry, problems: &mut Problems) -> Option<Located<Prompt>> {
+pub(super) fn prompt(entry: &MappingEntry, problems: &mut Problems) -> Option<Located<Prompt>> {
     let Located { value, pos } = text(entry, problems)?;
-    let written = entry.value.word().filter(|word| word.contains('\n'));
+    let written = entry.value.scalar_text().filter(|text| text.contains('\n'));
     let prompt = written.map_or(Prompt::File(value), |text| Prompt::Text(text.to_owned()));
     Some(Located { value: prompt, pos })
 }
 
 /// A text that may be empty.
-pub(super) fn text_or_empty(entry: &Entry, problems: &mut Problems) -> Option<String> {
+pub(super) fn text_or_empty(entry: &MappingEntry, problems: &mut Problems) -> Option<String> {
     match &entry.value.value {
         Value::Text(text) => Some(text.clone()),
         Value::Null
@@ -60,7 +60,7 @@ pub(super) fn text_or_empty(entry: &Entry, problems: &mut Problems) -> Option<St
 }
 
 /// A list of step ids.
-pub(super) fn ids(entry: &Entry, problems: &mut Problems) -> Vec<Located<String>> {
+pub(super) fn ids(entry: &MappingEntry, problems: &mut Problems) -> Vec<Located<String>> {
     let key = &entry.key.value;
     match &entry.value.value {
         Value::List(items) => items.iter().filter_map(|item| id(key, item, problems)).collect(),
@@ -83,7 +83,7 @@ pub(super) fn ids(entry: &Entry, problems: &mut Problems) -> Vec<Located<String>
 }
 
 /// The names of conditions, each once.
-pub(super) fn conditions(entry: &Entry, problems: &mut Problems) -> Vec<String> {
+pub(super) fn conditions(entry: &MappingEntry, problems: &mut Problems) -> Vec<String> {
     const HINT: &str = "`gates` lists names of the file that `--gate-state-file` names, such as `gates: [ci, legal]`; \
                         what the engine runs itself goes into `checks`";
     let Value::List(items) = &entry.value.value else {
@@ -130,7 +130,7 @@ fn id(key: &str, item: &Node, problems: &mut Problems) -> Option<Located<String>
 }
 
 /// A mapping of any content, as JSON.
-pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Json> {
+pub(super) fn mapping(entry: &MappingEntry, problems: &mut Problems) -> Map<String, Json> {
     match entry.value.to_json() {
         Json::Object(members) => return members,
         Json::Null => no_value(entry, "a mapping", problems),
@@ -147,16 +147,16 @@ pub(super) fn mapping(entry: &Entry, problems: &mut Problems) -> Map<String, Jso
 }
 
 /// How many attempts a step has.
-pub(super) fn max_attempts(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+pub(super) fn max_attempts(entry: &MappingEntry, problems: &mut Problems) -> Option<NonZeroU32> {
     whole_number(entry, Rule::BadMaxAttempts, MAX_ATTEMPTS_HINT, problems)
 }
 
 /// How many items a data loop has at most, or works on at once.
-pub(super) fn loop_limit(entry: &Entry, problems: &mut Problems) -> Option<NonZeroU32> {
+pub(super) fn loop_limit(entry: &MappingEntry, problems: &mut Problems) -> Option<NonZeroU32> {
     whole_number(entry, Rule::BadLoopLimit, "write a whole number from 1, such as `3`", problems)
 }
 
-fn whole_number(entry: &Entry, rule: Rule, hint: &str, problems: &mut Problems) -> Option<NonZeroU32> {
+fn whole_number(entry: &MappingEntry, rule: Rule, hint: &str, problems: &mut Problems) -> Option<NonZeroU32> {
     let (key, node) = (&entry.key.value, &entry.value);
     match &node.value {
         Value::Number { value, word } => {
@@ -181,7 +181,7 @@ fn whole_number(entry: &Entry, rule: Rule, hint: &str, problems: &mut Problems) 
 }
 
 /// `true` or `false`; `false` if it is neither, which is reported.
-pub(super) fn flag(entry: &Entry, problems: &mut Problems) -> bool {
+pub(super) fn flag(entry: &MappingEntry, problems: &mut Problems) -> bool {
     let hint = format!("write `{}: true`", entry.key.value);
     match &entry.value.value {
         Value::Bool { value, .. } => return *value,
@@ -196,8 +196,8 @@ pub(super) fn flag(entry: &Entry, problems: &mut Problems) -> bool {
 }
 
 /// A length of time: a number of seconds, or `1h30m`.
-pub(super) fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duration> {
-    let Some(word) = entry.value.word() else {
+pub(super) fn duration(entry: &MappingEntry, problems: &mut Problems) -> Option<Duration> {
+    let Some(word) = entry.value.scalar_text() else {
         if entry.value.is_null() {
             no_value(entry, "a length of time", problems);
         } else {
@@ -219,17 +219,17 @@ pub(super) fn duration(entry: &Entry, problems: &mut Problems) -> Option<Duratio
     }
 }
 
-pub(super) fn wrong_type(entry: &Entry, expected: &str, hint: &str, problems: &mut Problems) {
+pub(super) fn wrong_type(entry: &MappingEntry, expected: &str, hint: &str, problems: &mut Problems) {
     let message = format!("`{}` is {} where {expected} is expected", entry.key.value, entry.value.kind());
     problems.add(entry.value.pos, Rule::WrongType, message, hint);
 }
 
-fn no_value(entry: &Entry, expected: &str, problems: &mut Problems) {
+fn no_value(entry: &MappingEntry, expected: &str, problems: &mut Problems) {
     let message = format!("`{}` has no value where {expected} is expected", entry.key.value);
     problems.add(entry.key.pos, Rule::EmptyValue, message, empty_hint(&entry.key.value));
 }
 
 fn empty_hint(key: &str) -> &'static str {
-    let is_required = |known: &Key| known.name == key && known.needed != Needed::Optional;
+    let is_required = |known: &Key| known.name == key && known.requirement != Requirement::Optional;
     if STEP.iter().any(is_required) { "give it a value" } else { "give it a value, or remove the key" }
 }

@@ -1,18 +1,18 @@
-//! The keys of a workflow file. The loader, the JSON Schema and the table in the manual use this one list.
+//! The keys of a workflow file. The loader, the JSON Schema and the tables in `docs/workflow.md` use this one list.
 
 /// One key of a mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
     pub name: &'static str,
     pub value_type: ValueType,
-    pub needed: Needed,
-    /// Shown by editors and in the manual.
+    pub requirement: Requirement,
+    /// Shown by editors and in `docs/workflow.md`.
     pub description: &'static str,
 }
 
 /// Whether a key is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needed {
+pub enum Requirement {
     Always,
     /// Required unless a person works on the step.
     UnlessPerson,
@@ -32,7 +32,7 @@ pub enum ValueType {
     Names,
     /// The mapping of a data loop.
     Loop,
-    /// A condition, or a list of them.
+    /// A condition of `when`, or a list of them.
     When,
     /// A list of names and mappings with `run`.
     Checks,
@@ -46,7 +46,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// Returns the name of the type in the manual.
+    /// Returns the name of the type in `docs/workflow.md`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text | Self::AnyText => "text",
@@ -65,15 +65,15 @@ impl ValueType {
 }
 
 const fn always(name: &'static str, value_type: ValueType, description: &'static str) -> Key {
-    Key { name, value_type, needed: Needed::Always, description }
+    Key { name, value_type, requirement: Requirement::Always, description }
 }
 
 const fn unless_person(name: &'static str, value_type: ValueType, description: &'static str) -> Key {
-    Key { name, value_type, needed: Needed::UnlessPerson, description }
+    Key { name, value_type, requirement: Requirement::UnlessPerson, description }
 }
 
 const fn optional(name: &'static str, value_type: ValueType, description: &'static str) -> Key {
-    Key { name, value_type, needed: Needed::Optional, description }
+    Key { name, value_type, requirement: Requirement::Optional, description }
 }
 
 /// The keys of the file.

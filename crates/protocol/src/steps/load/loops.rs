@@ -9,7 +9,7 @@ use super::draft::StepDraft;
 use super::field;
 use super::graph::{Edges, is_ancestor, name};
 use crate::StepId;
-use crate::located::{Entry, Located, Problems, Rule, SourcePos, Value};
+use crate::located::{Located, MappingEntry, Problems, Rule, SourcePos, Value};
 use crate::steps::workflow::{DataLoop, ItemsSource};
 
 const KEYS: [&str; 8] = [
@@ -78,7 +78,7 @@ impl LoopDraft {
     }
 }
 
-pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Option<LoopDraft> {
+pub(super) fn read(entry: &MappingEntry, problems: &mut Problems) -> Option<LoopDraft> {
     let Value::Mapping(entries) = &entry.value.value else {
         field::wrong_type(entry, "a mapping", HINT, problems);
         return None;
@@ -97,7 +97,7 @@ pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Option<LoopDraft> 
         let hint = format!("`loop` has the keys {}", KEYS.map(|key| format!("`{key}`")).join(", "));
         problems.add(unknown.key.pos, Rule::UnknownKey, message, hint);
     }
-    let get = |key| Entry::find(entries, key);
+    let get = |key| MappingEntry::find(entries, key);
     let given: Vec<_> = SOURCES.into_iter().filter_map(get).collect();
     let source = match given[..] {
         [source] => source,
@@ -134,7 +134,7 @@ pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Option<LoopDraft> 
     })
 }
 
-fn read_source(entry: &Entry, problems: &mut Problems) -> Option<SourceDraft> {
+fn read_source(entry: &MappingEntry, problems: &mut Problems) -> Option<SourceDraft> {
     if entry.key.value == "items" {
         let Json::Array(items) = entry.value.to_json() else {
             field::wrong_type(entry, "a list", "write `items: [one, two]`", problems);
@@ -151,7 +151,7 @@ fn read_source(entry: &Entry, problems: &mut Problems) -> Option<SourceDraft> {
 }
 
 /// A name that can be part of the name of a variable.
-fn variable(entry: &Entry, problems: &mut Problems) -> Option<String> {
+fn variable(entry: &MappingEntry, problems: &mut Problems) -> Option<String> {
     let text = field::text(entry, problems)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if text.value.starts_with(|c: char| c.is_ascii_digit()) || !text.value.chars().all(is_word) {
@@ -209,31 +209,31 @@ fn check_paired(
     steps: &[StepDraft],
     edges: &[Edges],
     index: usize,
-    leader: &Located<usize>,
+    items_owner: &Located<usize>,
     problems: &mut Problems,
 ) {
-    let (this, other) = (name(steps, index), name(steps, leader.value));
-    let has_items = steps[leader.value]
+    let (this, other) = (name(steps, index), name(steps, items_owner.value));
+    let has_items = steps[items_owner.value]
         .data_loop
         .as_ref()
         .is_some_and(|data_loop| !matches!(data_loop.source, SourceDraft::With(_)));
     if !has_items {
         let message = format!("`{this}` is paired with `{other}`, which has no items of its own");
-        problems.add(leader.pos, Rule::NotAnAncestor, message, "name a step whose `loop` has the items");
+        problems.add(items_owner.pos, Rule::NotAnAncestor, message, "name a step whose `loop` has the items");
         return;
     }
-    if !is_ancestor(leader.value, index, edges) {
+    if !is_ancestor(items_owner.value, index, edges) {
         let message = format!("`{this}` is paired with `{other}`, which it does not need, directly or not");
         let hint = format!("add `{other}` to the `needs` of `{this}`");
-        problems.add(leader.pos, Rule::NotAnAncestor, message, hint);
+        problems.add(items_owner.pos, Rule::NotAnAncestor, message, hint);
     }
     if !steps[index].gates.is_empty() {
         let message = format!("`gates` has no effect on `{this}`, which starts with the items of `{other}`");
-        problems.add(leader.pos, Rule::NoEffect, message, format!("move `gates` to `{other}`"));
+        problems.add(items_owner.pos, Rule::NoEffect, message, format!("move `gates` to `{other}`"));
     }
     let is_member = |step: usize| {
-        step == leader.value
-            || edges[step].loop_source.as_ref().is_some_and(|source| source.value == leader.value)
+        step == items_owner.value
+            || edges[step].loop_source.as_ref().is_some_and(|source| source.value == items_owner.value)
                 && matches!(
                     steps[step].data_loop.as_ref().map(|data_loop| &data_loop.source),
                     Some(SourceDraft::With(_))

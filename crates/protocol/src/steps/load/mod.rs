@@ -20,7 +20,7 @@ mod worktrees;
 
 pub use duration::{BadDuration, parse_duration};
 pub use schema::schema;
-pub use worktrees::add_effects;
+pub use worktrees::add_effect_steps;
 
 use crate::ids::StepId;
 use crate::located::{Located, Node, Problems};
@@ -137,7 +137,7 @@ fn check(draft: Draft, problems: &mut Problems, warnings: &mut Problems) -> Opti
         name: draft.name.unwrap_or_else(|| UNNAMED.to_owned()),
         description: draft.description.unwrap_or_default(),
         metadata: draft.metadata,
-        steps: add_effects(
+        steps: add_effect_steps(
             steps.map(|(index, (step, edges))| build(index, step, edges, &ids)).collect::<Option<_>>()?,
         ),
     })

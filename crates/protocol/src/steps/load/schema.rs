@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::workflow::PERSON;
 use super::draft::ATTEMPT_KEYS;
-use super::grammar::{Key, Needed, STEP, ValueType, WORKFLOW};
+use super::grammar::{Key, Requirement, STEP, ValueType, WORKFLOW};
 use super::when::COMPARISONS;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -29,8 +29,11 @@ pub fn schema() -> Value {
         schema.extend(rest);
         let mut step = mapping(&STEP);
         step["description"] = "One step: an agent, its prompt, and the steps it needs.".into();
-        let prompts: Vec<_> =
-            STEP.iter().filter(|key| key.needed == Needed::UnlessPerson).map(|key| key.name).collect();
+        let prompts: Vec<_> = STEP
+            .iter()
+            .filter(|key| key.requirement == Requirement::UnlessPerson)
+            .map(|key| key.name)
+            .collect();
         step["if"] =
             json!({ "not": { "properties": { "agent": { "const": PERSON } }, "required": ["agent"] } });
         step["then"] = json!({ "required": prompts });
@@ -44,7 +47,7 @@ pub fn schema() -> Value {
 
 fn mapping(keys: &[Key]) -> Value {
     let required: Vec<_> =
-        keys.iter().filter(|key| key.needed == Needed::Always).map(|key| key.name).collect();
+        keys.iter().filter(|key| key.requirement == Requirement::Always).map(|key| key.name).collect();
     let properties: Map<_, _> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
     json!({
         "type": "object",

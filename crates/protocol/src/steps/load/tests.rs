@@ -254,7 +254,26 @@ fn keys_that_are_not_supported_yet_are_refused() {
             "5:3 [not-supported-yet] `{key}` is not supported: the format does not say when it holds ({hint})"
         );
         refused(&step_with(&format!("{key}: x")), &expected);
+        // At the top level too, where the hint would otherwise be to move it to a step.
+        refused(&format!("{key}: x\n{}", step_with("")), &expected.replacen("5:3", "1:1", 1));
     }
+}
+
+#[test]
+fn keys_about_attempts_are_refused_for_a_person() {
+    for setting in ["model: m", "timeout: 90", "max_attempts: 2", "checks: [tests]", "worktree: true"] {
+        for agent in ["person", "|\n    person"] {
+            let text = format!("steps:\n- id: a\n  {setting}\n  agent: {agent}\n");
+            let key = setting.split(':').next().unwrap();
+            refused(
+                &text,
+                &format!(
+                    "3:3 [no-effect] step `a` has `{key}`, which has no effect on a person (remove `{key}`)"
+                ),
+            );
+        }
+    }
+    assert!(load("steps:\n- id: a\n  agent: |\n    person\n").is_ok(), "it needs no prompt");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::field;
 use super::graph::{Edges, is_ancestor, name};
 use super::loops::LoopDraft;
 use crate::StepId;
-use crate::located::{Entry, Located, Node, Problems, Rule, SourcePos, Value};
+use crate::located::{Located, MappingEntry, Node, Problems, Rule, SourcePos, Value};
 use crate::steps::phases::when::{Comparison, EndStatus, Operand, When};
 
 pub(super) const KEYS: [&str; 4] = ["step", "status", "metric", "artifact"];
@@ -44,7 +44,7 @@ impl WhenDraft {
     }
 }
 
-pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<WhenDraft> {
+pub(super) fn read(entry: &MappingEntry, problems: &mut Problems) -> Vec<WhenDraft> {
     match &entry.value.value {
         Value::Mapping(entries) => condition(&entry.value, entries, problems).into_iter().collect(),
         Value::List(items) => items
@@ -75,7 +75,7 @@ pub(super) fn read(entry: &Entry, problems: &mut Problems) -> Vec<WhenDraft> {
     }
 }
 
-fn condition(node: &Node, entries: &[Entry], problems: &mut Problems) -> Option<WhenDraft> {
+fn condition(node: &Node, entries: &[MappingEntry], problems: &mut Problems) -> Option<WhenDraft> {
     let is_known = |key: &str| KEYS.contains(&key) || COMPARISONS.contains(&key);
     for entry in entries.iter().filter(|entry| !is_known(&entry.key.value)) {
         let message = format!("`{}` is not a key of `when`", entry.key.value);
@@ -84,7 +84,7 @@ fn condition(node: &Node, entries: &[Entry], problems: &mut Problems) -> Option<
     if entries.iter().any(|entry| !is_known(&entry.key.value)) {
         return None;
     }
-    let get = |key| Entry::find(entries, key);
+    let get = |key| MappingEntry::find(entries, key);
     let compared: Vec<_> = COMPARISONS.into_iter().filter_map(get).collect();
     let test = match (get("step"), get("status"), get("metric"), get("artifact"), &compared[..]) {
         (Some(step), Some(status), None, None, []) => {
@@ -111,7 +111,7 @@ fn condition(node: &Node, entries: &[Entry], problems: &mut Problems) -> Option<
     Some(WhenDraft { pos: node.pos, test })
 }
 
-fn end_status(entry: &Entry, problems: &mut Problems) -> Option<EndStatus> {
+fn end_status(entry: &MappingEntry, problems: &mut Problems) -> Option<EndStatus> {
     let text = field::text(entry, problems)?;
     match text.value.as_str() {
         "COMPLETED" => Some(EndStatus::Completed),
@@ -125,7 +125,7 @@ fn end_status(entry: &Entry, problems: &mut Problems) -> Option<EndStatus> {
     }
 }
 
-fn path(entry: &Entry, problems: &mut Problems) -> Option<String> {
+fn path(entry: &MappingEntry, problems: &mut Problems) -> Option<String> {
     let text = field::text(entry, problems)?;
     match crate::check::artifact_path_problem(&text.value) {
         None => Some(text.value),
@@ -137,7 +137,7 @@ fn path(entry: &Entry, problems: &mut Problems) -> Option<String> {
     }
 }
 
-fn comparison(entry: &Entry, problems: &mut Problems) -> Option<Comparison> {
+fn comparison(entry: &MappingEntry, problems: &mut Problems) -> Option<Comparison> {
     let key = entry.key.value.as_str();
     let operand = match &entry.value.value {
         Value::Number { value, .. } => Operand::Number(value.as_f64()?),

@@ -39,7 +39,7 @@ pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) {
 }
 
 /// Adds the merges and the fast-forward. Steps that need a step with a worktree need its merge instead.
-pub fn add_effects(steps: Vec<StepSpec>) -> Vec<StepSpec> {
+pub fn add_effect_steps(steps: Vec<StepSpec>) -> Vec<StepSpec> {
     let with_worktree: Vec<_> =
         steps.iter().filter(|step| step.worktree).map(|step| step.id.clone()).collect();
     // An invalid id has been reported.
@@ -104,7 +104,7 @@ mod tests {
         );
         let merge = &workflow.steps[2];
         assert_eq!(merge.loop_back_to.as_ref().unwrap().as_str(), "api", "a conflict goes back to the step");
-        assert_eq!(workflow.written_steps().count(), 4);
+        assert_eq!(workflow.steps_in_file().count(), 4);
     }
 
     #[test]

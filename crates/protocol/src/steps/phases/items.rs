@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::StepId;
 use crate::prompt::code_block;
+use crate::protocol_trait::{Effect, ParsedReport};
 use crate::report::Report;
-use crate::rules::{Effect, ParsedReport};
 use crate::steps::definition::Definition;
 use crate::steps::document::Document;
 use crate::steps::step::Verdict;
 use crate::steps::workflow::{DataLoop, ItemsSource, StepSpec};
 
-/// The effect that reads the items, and the field of its report.
+/// The effect that reads the list of items, which changes nothing, and the field of its report.
 pub const ITEMS: &str = "items";
 
 /// Returns the effect that reads the items of a step.
@@ -54,7 +54,7 @@ fn item<'a>(
 ) -> Option<(&'a DataLoop, &'a Value, u32, usize)> {
     let (step, number) = definition.item_of(id)?;
     let step = definition.step(step);
-    let items = &document.progress.get(definition.leader(step)?.id.as_str())?.items;
+    let items = &document.progress.get(definition.items_owner(step)?.id.as_str())?.items;
     let value = items.get(usize::try_from(number - 1).ok()?)?;
     Some((step.data_loop.as_ref()?, value, number, items.len()))
 }

@@ -1,8 +1,9 @@
 //! Data loops: which items of which steps can start, and what a loop-back inside an item resets.
 //!
 //! A step with a data loop has items, each a step of its own: `code.1`, `code.2`. Steps that are paired by `with` work on an
-//! item one after the other before the next item begins, up to `parallel` items at once. Nothing here is used for workflows
-//! without data loops.
+//! item one after the other before the next item begins, up to `parallel` items at once. The step that has the list of
+//! items is the leader of the loop; the leader and the steps that are paired with it are the members. Nothing here is
+//! used for workflows without data loops.
 
 use std::collections::BTreeSet;
 
@@ -30,11 +31,11 @@ pub(in crate::steps) fn item_id(step: &StepId, number: u32) -> StepId {
 }
 
 /// Returns how many items a step with a data loop has; `None` while its list is unknown.
-pub(in crate::steps) fn count(definition: &Definition, state: &State, step: &StepSpec) -> Option<u32> {
-    let leader = definition.leader(step)?;
-    let known = state.loops.get(&leader.id).copied();
+pub(in crate::steps) fn item_count(definition: &Definition, state: &State, step: &StepSpec) -> Option<u32> {
+    let items_owner = definition.items_owner(step)?;
+    let known = state.item_counts.get(&items_owner.id).copied();
     // A step that was skipped before its list was read has no items.
-    known.or_else(|| state.done.contains(&leader.id).then_some(0))
+    known.or_else(|| state.done.contains(&items_owner.id).then_some(0))
 }
 
 /// Returns the ids of the items of a step.
@@ -43,7 +44,7 @@ pub(in crate::steps) fn items(
     state: &State,
     step: &StepSpec,
 ) -> impl Iterator<Item = StepId> {
-    let last = count(definition, state, step).unwrap_or(0);
+    let last = item_count(definition, state, step).unwrap_or(0);
     (1..=last).map(|number| item_id(&step.id, number))
 }
 
@@ -52,19 +53,21 @@ pub(in crate::steps) fn needs(definition: &Definition, state: &State, id: &StepI
     let step = definition.step(id);
     let Some((_, number)) = definition.item_of(id) else {
         return match state.phase(definition, id) {
-            Phase::Each
-                if definition.leader(step).is_some_and(|leader| state.loops.contains_key(&leader.id)) =>
+            Phase::WorkOnItems
+                if definition
+                    .items_owner(step)
+                    .is_some_and(|items_owner| state.item_counts.contains_key(&items_owner.id)) =>
             {
                 items(definition, state, step).collect()
             }
             Phase::When
             | Phase::Conditions
-            | Phase::Items
-            | Phase::Each
+            | Phase::ReadItems
+            | Phase::WorkOnItems
             | Phase::Work
             | Phase::Checks
             | Phase::Approval
-            | Phase::Answered => step.needs.clone(),
+            | Phase::Approved => step.needs.clone(),
         };
     };
     let in_item = |need: &StepId| are_paired(definition, step, definition.step(need));
@@ -73,7 +76,7 @@ pub(in crate::steps) fn needs(definition: &Definition, state: &State, id: &StepI
 
 /// Returns whether both steps belong to one data loop.
 pub(in crate::steps) fn are_paired(definition: &Definition, one: &StepSpec, other: &StepSpec) -> bool {
-    match (definition.leader(one), definition.leader(other)) {
+    match (definition.items_owner(one), definition.items_owner(other)) {
         (Some(one), Some(other)) => one.id == other.id,
         (None, _) | (_, None) => false,
     }
@@ -88,18 +91,18 @@ fn is_met(definition: &Definition, state: &State, need: &StepId) -> bool {
 pub(in crate::steps) fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
     let mut ready = Vec::new();
     for step in &definition.workflow().steps {
-        let is_repeated = state.loops.contains_key(&step.id);
+        let has_own_items = state.item_counts.contains_key(&step.id);
         let can_start = |id: &StepId| {
             is_unfinished(state, id)
                 && needs(definition, state, id).iter().all(|need| is_met(definition, state, need))
         };
-        if is_repeated {
+        if has_own_items {
             let items = open_items(definition, state, step);
             let members: Vec<_> =
-                definition.paired(step).filter(|step| !state.done.contains(&step.id)).collect();
+                definition.steps_sharing_items(step).filter(|step| !state.done.contains(&step.id)).collect();
             let ids = items.iter().flat_map(|number| members.iter().map(|step| item_id(&step.id, *number)));
             ready.extend(ids.filter(can_start));
-        } else if state.phase(definition, &step.id) != Phase::Each && can_start(&step.id) {
+        } else if state.phase(definition, &step.id) != Phase::WorkOnItems && can_start(&step.id) {
             ready.push(step.id.clone());
         }
     }
@@ -110,14 +113,15 @@ pub(in crate::steps) fn startable(definition: &Definition, state: &State) -> Vec
 ///
 /// With [`OnFailure::Continue`], later items start in place of a failed one. When the failed item is retried, it comes
 /// after the items in progress.
-fn open_items(definition: &Definition, state: &State, leader: &StepSpec) -> Vec<u32> {
-    let last = state.loops.get(&leader.id).copied().unwrap_or(0);
-    let parallel = leader.data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
-    let mut open: Vec<_> = (1..=last).filter(|number| is_open(definition, state, leader, *number)).collect();
+fn open_items(definition: &Definition, state: &State, items_owner: &StepSpec) -> Vec<u32> {
+    let last = state.item_counts.get(&items_owner.id).copied().unwrap_or(0);
+    let parallel = items_owner.data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());
+    let mut open: Vec<_> =
+        (1..=last).filter(|number| is_open(definition, state, items_owner, *number)).collect();
     match definition.on_failure() {
         OnFailure::Stop | OnFailure::Drain => {}
         OnFailure::Continue => open.sort_by_key(|number| {
-            let ids = definition.paired(leader).map(|step| item_id(&step.id, *number));
+            let ids = definition.steps_sharing_items(items_owner).map(|step| item_id(&step.id, *number));
             ids.filter_map(|id| state.retried_items.iter().position(|other| *other == id)).max()
         }),
     }
@@ -126,8 +130,8 @@ fn open_items(definition: &Definition, state: &State, leader: &StepSpec) -> Vec<
 }
 
 /// Returns whether an item has a step that is not done and does not depend on a failed one.
-fn is_open(definition: &Definition, state: &State, leader: &StepSpec, number: u32) -> bool {
-    let members = definition.paired(leader).filter(|step| !state.done.contains(&step.id));
+fn is_open(definition: &Definition, state: &State, items_owner: &StepSpec, number: u32) -> bool {
+    let members = definition.steps_sharing_items(items_owner).filter(|step| !state.done.contains(&step.id));
     let (mut stuck, mut others): (Vec<_>, Vec<_>) = members
         .map(|step| item_id(&step.id, number))
         .filter(|id| !state.done.contains(id))
@@ -149,8 +153,8 @@ pub(in crate::steps) fn completed(definition: &Definition, state: &State) -> Vec
     let steps = definition.workflow().steps.iter().filter(|step| step.data_loop.is_some());
     let steps = steps.filter(|step| is_unfinished(state, &step.id));
     let completed = steps.filter(|step| {
-        count(definition, state, step).is_some()
-            && state.phase(definition, &step.id) == Phase::Each
+        item_count(definition, state, step).is_some()
+            && state.phase(definition, &step.id) == Phase::WorkOnItems
             && items(definition, state, step).all(|item| state.done.contains(&item))
     });
     completed.map(|step| Change::Done(step.id.clone())).collect()
@@ -181,8 +185,8 @@ pub(in crate::steps) fn can_continue(definition: &Definition, state: &State) -> 
         }
         blocked.extend(more);
     }
-    let is_container = |id: &StepId| state.phase(definition, id) == Phase::Each;
-    !state.looping.is_empty()
+    let is_container = |id: &StepId| state.phase(definition, id) == Phase::WorkOnItems;
+    !state.gates_looping_back.is_empty()
         || ids.iter().any(|id| is_unfinished(state, id) && !blocked.contains(id) && !is_container(id))
 }
 
@@ -239,7 +243,8 @@ pub(in crate::steps) fn reset_set(
         if step.data_loop.is_some() {
             let own = items(definition, state, step).filter(|item| reached.contains(item));
             // The items are removed only if their list is read again.
-            let is_read_again = definition.leader(step).is_some_and(|leader| reached.contains(&leader.id));
+            let is_read_again =
+                definition.items_owner(step).is_some_and(|items_owner| reached.contains(&items_owner.id));
             if is_read_again { set.items.extend(own) } else { set.steps.extend(own) }
         }
     }

@@ -1,7 +1,8 @@
 //! The phases of a step: what the engine does with it, one after the other, from `when` to the approval.
 //!
-//! Each phase is a turn of the step, and the phase decides what works on that turn. A step with nothing but an agent has one
-//! phase. A step with a data loop has no work of its own: its items have.
+//! Each phase is a turn of the step, and the phase decides what works on that turn. Two phases have no turn: the work
+//! on items, which have their own, and the one after an approval. A step with nothing but an agent has one phase. A
+//! step with a data loop has no work of its own: its items have.
 
 pub(super) mod items;
 pub(super) mod loops;
@@ -11,7 +12,7 @@ pub(super) mod when;
 use serde::{Deserialize, Serialize};
 
 use crate::StepId;
-use crate::rules::StepKind;
+use crate::protocol_trait::StepKind;
 use crate::steps::definition::Definition;
 use crate::steps::workflow::ItemsSource;
 
@@ -24,9 +25,11 @@ pub enum Phase {
     /// It waits until the conditions in `gates` hold.
     Conditions,
     /// The engine reads the items of its data loop.
-    Items,
+    #[serde(rename = "items")]
+    ReadItems,
     /// Its items are worked on. It has no turn.
-    Each,
+    #[serde(rename = "each")]
+    WorkOnItems,
     /// Its agent works on it; or a person, or the engine.
     Work,
     /// The engine runs its checks.
@@ -34,7 +37,8 @@ pub enum Phase {
     /// A person is asked about the agent's work (`human_in_the_loop`).
     Approval,
     /// A person has approved. A transition of its own completes the step.
-    Answered,
+    #[serde(rename = "answered")]
+    Approved,
 }
 
 impl Definition {
@@ -48,12 +52,12 @@ impl Definition {
         let all = [
             (!is_item && !step.when.is_empty(), Phase::When),
             (!is_item && !step.gates.is_empty(), Phase::Conditions),
-            (repeats && !is_paired, Phase::Items),
-            (repeats, Phase::Each),
+            (repeats && !is_paired, Phase::ReadItems),
+            (repeats, Phase::WorkOnItems),
             (!repeats, Phase::Work),
             (!repeats && !step.checks.is_empty(), Phase::Checks),
             (!repeats && step.human_in_the_loop, Phase::Approval),
-            (!repeats && (step.human_in_the_loop || step.is_for_person()), Phase::Answered),
+            (!repeats && (step.human_in_the_loop || step.is_for_person()), Phase::Approved),
         ];
         all.into_iter().filter(|(has, _)| *has).map(|(_, phase)| phase)
     }
@@ -68,11 +72,12 @@ impl Definition {
         self.phases(id).find(|other| *other > phase)
     }
 
-    /// Returns what works on the step in this phase.
+    /// Returns what works on the step in this phase. Waiting for conditions is a question, like an approval: their file
+    /// answers it, or a person does.
     pub fn kind_in(&self, id: &StepId, phase: Phase) -> StepKind {
         match phase {
-            Phase::Conditions | Phase::Approval | Phase::Answered => StepKind::Person,
-            Phase::When | Phase::Items | Phase::Each => StepKind::Effect,
+            Phase::Conditions | Phase::Approval | Phase::Approved => StepKind::Person,
+            Phase::When | Phase::ReadItems | Phase::WorkOnItems => StepKind::Effect,
             Phase::Work => self.step(id).kind(),
             Phase::Checks => StepKind::Command,
         }

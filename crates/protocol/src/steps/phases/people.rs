@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Phase;
 use crate::StepId;
-use crate::people::{Answer, AnswerFile, ItemKind, Question};
+use crate::people::{Answer, AnswerFile, InboxItemKind, Question};
 use crate::steps::definition::Definition;
 use crate::steps::document::Document;
 use crate::steps::layout;
@@ -23,7 +23,12 @@ fn wait(definition: &Definition, document: &Document, id: &StepId) -> Option<Wai
         Phase::Conditions => Some(Wait::Conditions),
         Phase::Approval => Some(Wait::Person),
         Phase::Work if definition.step(id).is_for_person() => Some(Wait::Person),
-        Phase::When | Phase::Items | Phase::Each | Phase::Work | Phase::Checks | Phase::Answered => None,
+        Phase::When
+        | Phase::ReadItems
+        | Phase::WorkOnItems
+        | Phase::Work
+        | Phase::Checks
+        | Phase::Approved => None,
     }
 }
 
@@ -35,7 +40,7 @@ pub(in crate::steps) fn question(
     let step = definition.step(id);
     Some(match wait(definition, document, id)? {
         Wait::Conditions => Question {
-            kind: ItemKind::Condition,
+            kind: InboxItemKind::Condition,
             text: conditions_text(definition, step),
             options: Vec::new(),
         },
@@ -112,10 +117,10 @@ pub(in crate::steps) fn answer_file(
     document: &Document,
     id: &StepId,
 ) -> Option<AnswerFile> {
-    let head = &document.head;
+    let head = &document.run_fields;
     match wait(definition, document, id)? {
-        Wait::Conditions => Some(AnswerFile::Shared(definition.gate_state_file()?.to_owned())),
-        Wait::Person => Some(AnswerFile::Single(layout::manual_input_path(
+        Wait::Conditions => Some(AnswerFile::ManyQuestions(definition.gate_state_file()?.to_owned())),
+        Wait::Person => Some(AnswerFile::OneQuestion(layout::manual_input_path(
             &head.manual_inputs_dir,
             &head.run_id,
             id.as_str(),

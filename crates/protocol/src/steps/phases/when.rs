@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::StepId;
+use crate::protocol_trait::{Effect, ParsedReport};
 use crate::report::Report;
-use crate::rules::{Effect, ParsedReport};
 use crate::steps::document::{Document, Status};
 use crate::steps::step::Verdict;
 use crate::steps::workflow::StepSpec;
 
-/// The effect that looks for files.
+/// The effect that looks for files. It changes nothing, and is an effect because only the engine can read files.
 pub const FIND_ARTIFACTS: &str = "find-artifacts";
 
 /// The argument of the effect: the files to look for.
@@ -21,7 +21,8 @@ pub const PATHS: &str = "paths";
 /// The field of the effect's report: the files that exist.
 pub const EXISTING: &str = "existing";
 
-/// One condition of `when`. All of them must hold.
+/// One condition of `when`. All of them must hold, or the step is skipped. The conditions in `gates` are others:
+/// the step waits for those.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum When {

@@ -23,7 +23,7 @@ pub(super) fn record_wait(
     at: Timestamp,
     parts: &mut Parts,
 ) {
-    let head = &document.head;
+    let head = &document.run_fields;
     let path = layout::manual_input_path(&head.manual_inputs_dir, &head.run_id, id.as_str());
     let phase = document.phase(definition, id);
     match phase {
@@ -34,7 +34,12 @@ pub(super) fn record_wait(
             record_start(step, step.attempts, at);
         }
         // The agent's results stay.
-        Phase::When | Phase::Items | Phase::Each | Phase::Checks | Phase::Approval | Phase::Answered => {
+        Phase::When
+        | Phase::ReadItems
+        | Phase::WorkOnItems
+        | Phase::Checks
+        | Phase::Approval
+        | Phase::Approved => {
             step(document, id, parts).ended_at = None;
         }
     }
@@ -86,7 +91,7 @@ pub(super) fn rejection(
     evidence: Option<&Evidence>,
 ) -> Option<Finding> {
     let expected = ReportIdentity {
-        run_id: RunId::new(&document.head.run_id).ok()?,
+        run_id: RunId::new(&document.run_fields.run_id).ok()?,
         step_id: id.clone(),
         agent: PERSON.to_owned(),
     };

@@ -24,7 +24,7 @@ pub(super) fn record_failed_checks(
 ) {
     let progress = progress(document, id, parts);
     progress.phase = Some(Phase::Work);
-    progress.failed_checks += 1;
+    progress.failed_check_turns += 1;
     let findings = check_finding(document, id, entry, evidence).into_iter().collect();
     document.findings.insert(id.to_string(), findings);
     parts.touch(findings_part(id.as_str()));
@@ -57,7 +57,7 @@ pub(super) fn check_finding(
         return None;
     }
     let expected = ReportIdentity {
-        run_id: RunId::new(&document.head.run_id).ok()?,
+        run_id: RunId::new(&document.run_fields.run_id).ok()?,
         step_id: id.clone(),
         agent: ENGINE.to_owned(),
     };
@@ -77,13 +77,13 @@ pub(super) fn check_finding(
 /// grows.
 pub(super) fn record_engine_attempt_end(
     step: &mut StepDocument,
-    exit: AttemptConsequence,
+    consequence: AttemptConsequence,
     evidence: Option<&Evidence>,
     at: Timestamp,
 ) {
     step.ended_at = Some(at.into());
     let error = evidence.and_then(|evidence| evidence.error.clone());
-    match exit {
+    match consequence {
         AttemptConsequence::Reported => {
             let report = evidence.and_then(|evidence| evidence.report.as_ref());
             step.logs.extend(report.into_iter().flat_map(|report| report.logs.iter().cloned()));
@@ -95,7 +95,7 @@ pub(super) fn record_engine_attempt_end(
             step.last_error = Some(error.unwrap_or_else(|| "It was interrupted too often".to_owned()));
         }
         AttemptConsequence::WillRetry { .. }
-        | AttemptConsequence::Drained
+        | AttemptConsequence::FailedWhileDraining
         | AttemptConsequence::Interrupted { .. }
         | AttemptConsequence::Stopped
         | AttemptConsequence::Released => {

@@ -7,7 +7,7 @@ use crate::run::Change;
 use crate::steps::Steps;
 use crate::steps::definition::Definition;
 use crate::steps::document::{
-    Document, ItemFindings, Status, StepDocument, findings_part, gate_part, item_part, progress_part,
+    Document, ItemFindings, Status, StepDocument, findings_part, gate_finding_part, item_part, progress_part,
 };
 use crate::steps::phases::Phase;
 use crate::steps::phases::items;
@@ -24,20 +24,21 @@ pub(super) fn record_items(
     evidence: Option<&Evidence>,
     parts: &mut Parts,
 ) {
-    let leader = definition.step(id);
+    let items_owner = definition.step(id);
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
-    let reported_items = report.and_then(|report| items::reported_items(leader, report)).unwrap_or_default();
+    let reported_items =
+        report.and_then(|report| items::reported_items(items_owner, report)).unwrap_or_default();
     let progress = progress(document, id, parts);
-    progress.phase = Some(Phase::Each);
+    progress.phase = Some(Phase::WorkOnItems);
     progress.items = reported_items;
     restore_findings(document, id, parts);
-    for paired in definition.paired(leader) {
+    for member in definition.steps_sharing_items(items_owner) {
         for number in 1..=count {
-            let item = item_id(&paired.id, number);
+            let item = item_id(&member.id, number);
             parts.touch(item_part(item.as_str()));
             document.items.insert(item.to_string(), StepDocument::pending());
         }
-        let step = step(document, &paired.id, parts);
+        let step = step(document, &member.id, parts);
         if step.status == Status::Skipped {
             continue;
         }
@@ -151,8 +152,8 @@ pub(super) fn keep_findings(
 ) {
     for id in items {
         let own = document.findings.remove(id.as_str()).map(|findings| (id.clone(), findings));
-        let of_gate = document.gates.remove(id.as_str()).and_then(|finding| {
-            parts.touch(gate_part(id.as_str()));
+        let of_gate = document.gate_findings.remove(id.as_str()).and_then(|finding| {
+            parts.touch(gate_finding_part(id.as_str()));
             Some((loops::target(definition, id)?, vec![finding]))
         });
         for (target, findings) in own.into_iter().chain(of_gate) {
@@ -178,18 +179,18 @@ fn keep_for_item(
     findings: Vec<Finding>,
     parts: &mut Parts,
 ) {
-    let Some(leader) = definition.leader(definition.step(step)) else { return };
-    let progress = progress(document, &leader.id, parts);
+    let Some(items_owner) = definition.items_owner(definition.step(step)) else { return };
+    let progress = progress(document, &items_owner.id, parts);
     if let Some(item) = progress.items.get(number as usize - 1).cloned() {
-        progress.found.push(ItemFindings { item, number, step: step.clone(), findings });
+        progress.item_findings.push(ItemFindings { item, number, step: step.clone(), findings });
     }
 }
 
 /// Gives stored findings back to the items that are also in the new list.
 fn restore_findings(document: &mut Document, id: &StepId, parts: &mut Parts) {
     let progress = progress(document, id, parts);
-    let (items, found) = (progress.items.clone(), std::mem::take(&mut progress.found));
-    for ItemFindings { item, number, step, findings } in found {
+    let (items, item_findings) = (progress.items.clone(), std::mem::take(&mut progress.item_findings));
+    for ItemFindings { item, number, step, findings } in item_findings {
         let mut equal_items =
             (1..).zip(&items).filter(|(_, other)| **other == item).map(|(number, _)| number);
         let first = equal_items.next();
@@ -214,8 +215,8 @@ pub(super) fn forget_items(document: &mut Document, ids: &[StepId], parts: &mut 
         if document.findings.remove(id).is_some() {
             parts.touch(findings_part(id));
         }
-        if document.gates.remove(id).is_some() {
-            parts.touch(gate_part(id));
+        if document.gate_findings.remove(id).is_some() {
+            parts.touch(gate_finding_part(id));
         }
     }
 }
@@ -223,7 +224,7 @@ pub(super) fn forget_items(document: &mut Document, ids: &[StepId], parts: &mut 
 /// Reopens steps of which some items are repeated.
 pub(super) fn reopen(document: &mut Document, ids: &[StepId], parts: &mut Parts) {
     for id in ids {
-        progress(document, id, parts).phase = Some(Phase::Each);
+        progress(document, id, parts).phase = Some(Phase::WorkOnItems);
         let step = step(document, id, parts);
         step.status = Status::Pending;
         step.ended_at = None;

@@ -14,8 +14,8 @@ use self::checks::{
 };
 use super::definition::Definition;
 use super::document::{
-    Document, HEAD, Head, Status, StepDocument, StepProgress, findings_part, gate_part, item_part,
-    progress_part, step_part,
+    Document, RUN_FIELDS, RunFields, Status, StepDocument, StepProgress, findings_part, gate_finding_part,
+    item_part, progress_part, step_part,
 };
 use super::phases::Phase;
 use super::phases::{loops, when};
@@ -23,12 +23,12 @@ use super::state::Change as ProtocolChange;
 use super::{Steps, Verdict, import, layout};
 use crate::brief::Finding;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
-use crate::rules::RunLocation;
+use crate::protocol_trait::RunLocation;
 use crate::run::{AttemptConsequence, Change, Ending, Fact};
 use crate::{StepId, Timestamp};
 
 pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestamp) -> Document {
-    let head = Head {
+    let run_fields = RunFields {
         run_id: location.run.to_string(),
         workflow_name: definition.workflow().name.clone(),
         repo_dir: location.worktree.as_ref().unwrap_or(&location.repo_dir).clone(),
@@ -39,10 +39,10 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestam
     };
     let steps = definition.step_ids().map(|id| (id.to_string(), StepDocument::pending())).collect();
     Document {
-        head,
+        run_fields,
         steps,
         unknown: Map::new(),
-        gates: BTreeMap::new(),
+        gate_findings: BTreeMap::new(),
         findings: BTreeMap::new(),
         progress: BTreeMap::new(),
         items: BTreeMap::new(),
@@ -51,11 +51,11 @@ pub(super) fn open(definition: &Definition, location: &RunLocation, at: Timestam
 
 /// Applies an entry to the document and returns the parts that changed.
 pub(super) fn record(definition: &Definition, document: &mut Document, entry: &Entry<Steps>) -> Vec<String> {
-    document.head.updated_at = entry.at.into();
-    let mut parts = Parts(vec![HEAD.to_owned()]);
+    document.run_fields.updated_at = entry.at.into();
+    let mut parts = Parts(vec![RUN_FIELDS.to_owned()]);
     let evidence = match &entry.input {
         Input::Opened { .. } => {
-            document.head.created_at = entry.at.into();
+            document.run_fields.created_at = entry.at.into();
             definition.step_ids().for_each(|id| parts.0.push(step_part(id.as_str())));
             None
         }
@@ -76,27 +76,31 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
                         continue;
                     }
                     Phase::Conditions
-                    | Phase::Items
-                    | Phase::Each
+                    | Phase::ReadItems
+                    | Phase::WorkOnItems
                     | Phase::Work
                     | Phase::Approval
-                    | Phase::Answered => {}
+                    | Phase::Approved => {}
                 }
                 forget_answer(document, id, &mut parts);
-                let attempts = counted_attempt + document.failed_checks(id);
+                let attempts = counted_attempt + document.failed_check_turns(id);
                 record_start(step(document, id, &mut parts), attempts, entry.at);
             }
-            Change::Ended { attempt, exit, .. } => {
+            Change::Ended { attempt, consequence, .. } => {
                 let path = report_path(document, &attempt.step);
                 let phase = document.phase(definition, &attempt.step);
                 let step = step(document, &attempt.step, &mut parts);
                 match phase {
-                    Phase::When if *exit != AttemptConsequence::Exhausted => {}
-                    Phase::When | Phase::Items | Phase::Checks => {
-                        record_engine_attempt_end(step, *exit, evidence, entry.at);
+                    Phase::When if *consequence != AttemptConsequence::Exhausted => {}
+                    Phase::When | Phase::ReadItems | Phase::Checks => {
+                        record_engine_attempt_end(step, *consequence, evidence, entry.at);
                     }
-                    Phase::Conditions | Phase::Each | Phase::Work | Phase::Approval | Phase::Answered => {
-                        record_end(step, path, *exit, evidence, entry.at);
+                    Phase::Conditions
+                    | Phase::WorkOnItems
+                    | Phase::Work
+                    | Phase::Approval
+                    | Phase::Approved => {
+                        record_end(step, path, *consequence, evidence, entry.at);
                     }
                 }
             }
@@ -155,7 +159,7 @@ fn step<'a>(document: &'a mut Document, id: &StepId, parts: &mut Parts) -> &'a m
 }
 
 fn report_path(document: &Document, id: &StepId) -> String {
-    layout::report_path(&document.head.reports_dir, &document.head.run_id, id.as_str())
+    layout::report_path(&document.run_fields.reports_dir, &document.run_fields.run_id, id.as_str())
 }
 
 fn failed_step(change: &Change<ProtocolChange>) -> Option<&StepId> {
@@ -180,8 +184,8 @@ fn record_phase(document: &mut Document, id: &StepId, phase: Option<Phase>, part
     if known.is_some_and(|known| known.phase != phase) || (known.is_none() && phase.is_some()) {
         progress(document, id, parts).phase = phase;
     }
-    if phase.is_none() && document.failed_checks(id) > 0 {
-        progress(document, id, parts).failed_checks = 0;
+    if phase.is_none() && document.failed_check_turns(id) > 0 {
+        progress(document, id, parts).failed_check_turns = 0;
     }
 }
 
@@ -284,12 +288,12 @@ fn record_transition(
                     .and_then(|evidence| evidence.report.as_ref())
                     .and_then(|report| when::unmet(document, definition.step(id), report)),
                 Phase::Conditions
-                | Phase::Items
-                | Phase::Each
+                | Phase::ReadItems
+                | Phase::WorkOnItems
                 | Phase::Work
                 | Phase::Checks
                 | Phase::Approval
-                | Phase::Answered => None,
+                | Phase::Approved => None,
             };
             record_phase(document, id, None, parts);
             take_gate_finding(document, id, parts);
@@ -344,15 +348,15 @@ fn record_gate_finding(
         None => rejection(document, id, entry, evidence),
     };
     if let Some(finding) = finding {
-        document.gates.insert(id.to_string(), finding);
-        parts.touch(gate_part(id.as_str()));
+        document.gate_findings.insert(id.to_string(), finding);
+        parts.touch(gate_finding_part(id.as_str()));
     }
 }
 
 /// Removes the finding of a gate, and returns it.
 fn take_gate_finding(document: &mut Document, id: &StepId, parts: &mut Parts) -> Option<Finding> {
-    let finding = document.gates.remove(id.as_str())?;
-    parts.touch(gate_part(id.as_str()));
+    let finding = document.gate_findings.remove(id.as_str())?;
+    parts.touch(gate_finding_part(id.as_str()));
     Some(finding)
 }
 
@@ -392,7 +396,7 @@ fn author(by: &Author) -> &str {
     match by {
         Author::Engine { .. } => "the engine",
         Author::Person { name, .. } => name,
-        Author::Client { .. } => "another client",
+        Author::BucketClient { .. } => "another client",
     }
 }
 
@@ -452,7 +456,7 @@ fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Timestamp) {
 fn record_end(
     step: &mut StepDocument,
     report_path: String,
-    exit: AttemptConsequence,
+    consequence: AttemptConsequence,
     evidence: Option<&Evidence>,
     at: Timestamp,
 ) {
@@ -465,7 +469,7 @@ fn record_end(
             report.metrics.iter().map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
     }
     let error = evidence.and_then(|evidence| evidence.error.clone());
-    match exit {
+    match consequence {
         AttemptConsequence::Reported => {
             step.status = Status::Completed;
             step.last_error = None;
@@ -475,7 +479,7 @@ fn record_end(
             step.last_error =
                 Some(error.unwrap_or_else(|| "The attempt was interrupted too often".to_owned()));
         }
-        AttemptConsequence::WillRetry { .. } | AttemptConsequence::Drained => {
+        AttemptConsequence::WillRetry { .. } | AttemptConsequence::FailedWhileDraining => {
             step.status = Status::Pending;
             step.last_error = error;
         }

@@ -21,8 +21,8 @@ impl Document {
         }
         let Some(Imported { store, unchanged }) = &self.imported else { return files };
         if *unchanged {
-            // The two mailboxes that the seed does not have are left out unless they were imported.
-            files.retain(|(name, _)| store.files.contains_key(name) || Mailbox::is_seed_file(name));
+            // The two mailboxes that the original does not have are left out unless they were imported.
+            files.retain(|(name, _)| store.files.contains_key(name) || Mailbox::is_original_file(name));
         }
         for (name, value) in &mut files {
             match store.files.get(name) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::definition::GroupId;
 use super::super::step::{PmStep, Role, Step};
-use super::{Document, compact_timestamp, message_part};
+use super::{Document, compact_timestamp, message_part_path};
 use crate::check::schema;
 use crate::{StepId, Timestamp, Turn};
 
@@ -16,9 +16,9 @@ pub enum Mailbox {
     DevToQa,
     QaToTechlead,
     TechleadToDev,
-    /// Not in the seed: what QA found goes back to the developer.
+    /// Not in the original: what QA found goes back to the developer.
     QaToDev,
-    /// Not in the seed: what the project manager should know.
+    /// Not in the original: what the project manager should know.
     ToPm,
 }
 
@@ -37,12 +37,12 @@ impl Mailbox {
         }
     }
 
-    /// Returns whether the seed has the file.
-    pub(super) fn is_seed_file(name: &str) -> bool {
+    /// Returns whether the original has the file.
+    pub(super) fn is_original_file(name: &str) -> bool {
         ![Self::QaToDev, Self::ToPm].iter().any(|mailbox| mailbox.file() == name)
     }
 
-    /// Returns the schema of the file. A file that the seed does not have may contain anything.
+    /// Returns the schema of the file. A file that the original does not have may contain anything.
     pub(in crate::team) fn schema(self) -> &'static str {
         match self {
             Self::DevToQa => include_str!("../../../../../docs/schema/team/dev_to_qa.schema.json"),
@@ -120,7 +120,7 @@ impl Message {
 }
 
 impl Document {
-    /// Appends a message and returns its part.
+    /// Appends a message and returns the path of its part.
     pub(in crate::team) fn send(
         &mut self,
         mailbox: Mailbox,
@@ -137,10 +137,11 @@ impl Document {
             body,
             received_by: None,
         });
-        message_part(number)
+        message_part_path(number)
     }
 
-    /// Marks the messages that wait for the step as received by this turn, and returns the parts that changed.
+    /// Marks the messages that wait for the step as received by this turn, and returns the paths of the parts that
+    /// changed.
     pub(in crate::team) fn mark_received(&mut self, step: &Step, turn: Turn) -> Vec<String> {
         let mut touched = Vec::new();
         for (number, message) in self.messages.iter_mut().enumerate() {
@@ -148,7 +149,7 @@ impl Document {
                 && step.group().is_none_or(|group| message.group.as_ref() == Some(group));
             if is_for && message.received_by.is_none() {
                 message.received_by = Some((step.id(), turn));
-                touched.push(message_part(number));
+                touched.push(message_part_path(number));
             }
         }
         touched

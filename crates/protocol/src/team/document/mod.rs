@@ -1,4 +1,4 @@
-//! The document: the content of the seed's six files, stored in parts so that a commit changes few of them.
+//! The document: the content of the original's six files, stored in parts so that a commit changes few of them.
 
 mod files;
 mod messages;
@@ -15,7 +15,7 @@ use super::import::CoordinationFiles;
 use super::report::plan::{Criterion, PlanGroup, Task};
 use super::state::{Blocked, DevelopReason, GroupProgress, Stage};
 use super::step::{PmStep, Role, Step};
-use crate::rules::{RunLocation, View};
+use crate::protocol_trait::{RunLocation, View};
 use crate::{StepId, Timestamp, Turn};
 
 pub use messages::{Mailbox, Message};
@@ -42,9 +42,12 @@ pub struct RunPart {
     pub session_id: String,
     pub request: String,
     /// How many groups may work at the same time.
-    pub at_once: u8,
+    #[serde(rename = "at_once")]
+    pub max_parallel: u8,
+    /// `iteration` of `orchestrator_state.json`: how many attempts have started.
     pub iteration: u64,
     pub total_spawns: u64,
+    /// `iteration` of `pm_state.json`: how often the plan, or the status of a group in it, has changed.
     pub pm_iteration: u64,
     pub pm_last_update: Timestamp,
     pub status: OrchestratorStatus,
@@ -95,13 +98,14 @@ pub struct CriterionRecord {
     /// Whether its command passed the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<String>,
+    /// The result of its command, with the end of the output.
+    #[serde(rename = "evidence", default, skip_serializing_if = "Option::is_none")]
+    pub command_result: Option<String>,
 }
 
 impl From<Criterion> for CriterionRecord {
     fn from(criterion: Criterion) -> Self {
-        Self { criterion, passed: None, evidence: None }
+        Self { criterion, passed: None, command_result: None }
     }
 }
 
@@ -110,7 +114,8 @@ impl From<Criterion> for CriterionRecord {
 pub struct GroupPart {
     pub stage: Stage,
     /// Whether the group continues, waits for a decision, or is closed.
-    pub hold: GroupProgress,
+    #[serde(rename = "hold")]
+    pub progress: GroupProgress,
     /// Whether the role that the stage needs has started.
     pub started: bool,
     pub iterations: Iterations,
@@ -134,10 +139,11 @@ pub struct GroupPart {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claimed_complete: bool,
     /// Why a person decides about an imported group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub imported_because: Option<String>,
+    #[serde(rename = "imported_because", default, skip_serializing_if = "Option::is_none")]
+    pub import_question: Option<String>,
 }
 
+/// `iterations` of a group in `group_status.json`: how many attempts of each role have started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Iterations {
     pub developer: u32,
@@ -208,7 +214,7 @@ pub enum StepDocumentStatus {
     Failed,
 }
 
-/// An imported store, as it was. Members that the seed does not define are exported again.
+/// An imported store, as it was. Members that the original does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
     pub store: CoordinationFiles,
@@ -231,7 +237,7 @@ impl Document {
                 repo_dir: location.repo_dir.clone(),
                 session_id: session_id(at),
                 request: definition.request.clone(),
-                at_once: definition.limits.groups.get(),
+                max_parallel: definition.limits.groups.get(),
                 iteration: 0,
                 total_spawns: 0,
                 pm_iteration: 0,
@@ -271,20 +277,20 @@ impl Document {
         found.cloned().unwrap_or_default()
     }
 
-    /// Returns a step and the part that has it.
+    /// Returns a step and the path of the part that has it.
     pub(super) fn step_mut(&mut self, step: &Step) -> (&mut StepDocument, String) {
         match step {
             Step::Pm(step) => (self.run.steps.entry(step.as_str().to_owned()).or_default(), RUN.to_owned()),
             Step::Group(id, role) => {
                 let group = self.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
-                (group.steps.entry(role.as_str().to_owned()).or_default(), group_part(id))
+                (group.steps.entry(role.as_str().to_owned()).or_default(), group_part_path(id))
             }
         }
     }
 
     /// Returns the group that the project manager is to split.
     pub(super) fn splitting(&self) -> Option<&GroupId> {
-        self.groups.iter().find(|(_, group)| group.hold == GroupProgress::Splitting).map(|(id, _)| id)
+        self.groups.iter().find(|(_, group)| group.progress == GroupProgress::Splitting).map(|(id, _)| id)
     }
 
     /// Returns the group as the plan has it.
@@ -294,11 +300,16 @@ impl Document {
 
     /// Returns the paths of all parts.
     pub(super) fn parts(&self) -> impl Iterator<Item = String> {
-        let imported = self.imported.as_ref().map(|_| imported_part());
-        let groups = self.groups.keys().map(group_part);
-        let decisions = (0..self.decisions.len()).map(decision_part);
-        let messages = (0..self.messages.len()).map(message_part);
-        [run_part(), plan_part()].into_iter().chain(imported).chain(groups).chain(decisions).chain(messages)
+        let imported = self.imported.as_ref().map(|_| imported_part_path());
+        let groups = self.groups.keys().map(group_part_path);
+        let decisions = (0..self.decisions.len()).map(decision_part_path);
+        let messages = (0..self.messages.len()).map(message_part_path);
+        [run_part_path(), plan_part_path()]
+            .into_iter()
+            .chain(imported)
+            .chain(groups)
+            .chain(decisions)
+            .chain(messages)
     }
 
     pub(super) fn part(&self, path: &str) -> String {
@@ -369,31 +380,31 @@ fn parse_index(number: &str) -> usize {
     number.parse().expect("BUG: the part of an entry has its number")
 }
 
-pub(super) fn run_part() -> String {
+pub(super) fn run_part_path() -> String {
     RUN.to_owned()
 }
 
-pub(super) fn plan_part() -> String {
+pub(super) fn plan_part_path() -> String {
     PLAN.to_owned()
 }
 
-pub(super) fn imported_part() -> String {
+pub(super) fn imported_part_path() -> String {
     IMPORTED.to_owned()
 }
 
-pub(super) fn group_part(id: &GroupId) -> String {
+pub(super) fn group_part_path(id: &GroupId) -> String {
     format!("{GROUP}{id}")
 }
 
-pub(super) fn decision_part(number: usize) -> String {
+pub(super) fn decision_part_path(number: usize) -> String {
     format!("{DECISION}{number}")
 }
 
-pub(super) fn message_part(number: usize) -> String {
+pub(super) fn message_part_path(number: usize) -> String {
     format!("{MESSAGE}{number}")
 }
 
-/// Returns `v4_YYYYMMDD_HHMMSS`.
+/// Returns a session id in the original's format: `v4_YYYYMMDD_HHMMSS`.
 fn session_id(at: Timestamp) -> String {
     format!("v4_{}", compact_timestamp(at))
 }
@@ -411,7 +422,7 @@ impl GroupPart {
     pub(super) fn new(at: Timestamp) -> Self {
         Self {
             stage: Stage::Develop(DevelopReason::New),
-            hold: GroupProgress::Open,
+            progress: GroupProgress::Open,
             started: false,
             iterations: Iterations::default(),
             start_time: None,
@@ -429,18 +440,18 @@ impl GroupPart {
             summary: String::new(),
             steps: Role::ALL.map(|role| (role.as_str().to_owned(), StepDocument::default())).into(),
             claimed_complete: false,
-            imported_because: None,
+            import_question: None,
         }
     }
 
-    /// Returns the seed's status.
+    /// Returns the original's status.
     pub fn status(&self) -> &'static str {
         self.stage.status(self.started)
     }
 
-    /// Returns the value of `closed`, a key that the seed does not have.
+    /// Returns the value of `closed`, a key that the original does not have.
     pub(super) fn closed(&self) -> Option<&'static str> {
-        match self.hold {
+        match self.progress {
             GroupProgress::Skipped => Some("skipped"),
             GroupProgress::Failed(_) => Some("failed"),
             GroupProgress::Split => Some("split"),
@@ -449,7 +460,7 @@ impl GroupPart {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Complete || self.hold.is_closed()
+        self.stage == Stage::Complete || self.progress.is_closed()
     }
 
     pub(super) fn open_blockers(&self) -> impl Iterator<Item = &Blocker> {

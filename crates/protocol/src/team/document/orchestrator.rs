@@ -35,7 +35,7 @@ impl Document {
         state
     }
 
-    /// Returns the seed's phase: that of the least advanced group at work.
+    /// Returns the original's phase: that of the least advanced group at work.
     pub(in crate::team) fn current_phase(&self) -> &'static str {
         if self.run.status == OrchestratorStatus::Completed {
             return "completed";
@@ -47,7 +47,7 @@ impl Document {
         if open.is_empty() {
             return "pm_final_check";
         }
-        if open.iter().all(|group| group.hold == GroupProgress::Splitting) {
+        if open.iter().all(|group| group.progress == GroupProgress::Splitting) {
             return "pm_planning";
         }
         let begun = open.iter().filter(|group| group.has_begun());
@@ -96,7 +96,7 @@ impl Document {
     }
 }
 
-/// Returns the seed's name for the start of these steps: `spawn_3_developers_parallel`, `spawn_qa_expert_group_A`.
+/// Returns the original's name for the start of these steps: `spawn_3_developers_parallel`, `spawn_qa_expert_group_A`.
 pub(in crate::team) fn spawn_decision(steps: &[Step]) -> String {
     let mut kinds: BTreeMap<&'static str, Vec<&Step>> = BTreeMap::new();
     for step in steps {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::super::report::plan::{PlanGroup, must_not_overlap, overlap};
+use super::super::report::plan::{PlanGroup, common_files, must_not_run_in_parallel};
 use super::super::state::Stage;
 use super::{Document, GroupPart};
 use crate::team::definition::GroupId;
@@ -55,13 +55,15 @@ impl Document {
             None => PlanStatus::Pending,
             Some(group) if group.stage == Stage::Complete => PlanStatus::Complete,
             Some(group) if group.has_begun() => PlanStatus::InProgress,
-            Some(group) if !group.hold.is_closed() && self.waits_for(id).is_empty() => PlanStatus::Assigned,
+            Some(group) if !group.progress.is_closed() && self.wait_reasons(id).is_empty() => {
+                PlanStatus::Assigned
+            }
             Some(_) => PlanStatus::Pending,
         }
     }
 
     /// Returns why a group cannot start, a text for each group or phase that it waits for.
-    pub(in crate::team) fn waits_for(&self, id: &GroupId) -> Vec<String> {
+    pub(in crate::team) fn wait_reasons(&self, id: &GroupId) -> Vec<String> {
         let is_open = |id: &GroupId| self.groups.get(id).is_none_or(|group| !group.is_done());
         let mut why: Vec<String> = Vec::new();
         if let Some(planned) = self.planned(id) {
@@ -102,10 +104,12 @@ impl Document {
             other.id != *old
                 && phase.is_none_or(|phase| phase.contains(&other.id))
                 && self.groups.get(&other.id).is_some_and(|group| !group.is_done())
-                && must_not_overlap(other, new)
+                && must_not_run_in_parallel(other, new)
                 && !self.comes_after(&other.id, old)
         });
-        others.map(|other| (other.id.clone(), overlap(&new.files_affected, &other.files_affected))).collect()
+        others
+            .map(|other| (other.id.clone(), common_files(&new.files_affected, &other.files_affected)))
+            .collect()
     }
 
     /// Returns whether a group waits for another one, directly or through others.
@@ -217,21 +221,21 @@ impl Document {
 
     /// Returns the groups with an unresolved blocker, without those that a person has closed.
     pub(in crate::team) fn blocked_groups(&self) -> Vec<String> {
-        let open = self.groups.iter().filter(|(_, group)| !group.hold.is_closed());
+        let open = self.groups.iter().filter(|(_, group)| !group.progress.is_closed());
         open.filter(|(_, group)| group.open_blockers().next().is_some())
             .map(|(id, _)| id.to_string())
             .collect()
     }
 
-    /// Returns the groups that are counted. A split group is not: the groups that replace it are.
-    pub(in crate::team) fn counted(&self) -> impl Iterator<Item = &GroupPart> {
-        self.groups.values().filter(|group| group.hold != super::GroupProgress::Split)
+    /// Returns the groups for totals and percentages. A split group is left out: the groups that replace it count.
+    pub(in crate::team) fn unsplit_groups(&self) -> impl Iterator<Item = &GroupPart> {
+        self.groups.values().filter(|group| group.progress != super::GroupProgress::Split)
     }
 
     /// Returns the share of complete groups in percent, with one decimal.
     pub(in crate::team) fn percentage(&self) -> f64 {
-        let total = self.counted().count();
-        let done = self.counted().filter(|group| group.stage == Stage::Complete).count();
+        let total = self.unsplit_groups().count();
+        let done = self.unsplit_groups().filter(|group| group.stage == Stage::Complete).count();
         if total == 0 { 0.0 } else { round_to_tenths(done as f64 * 100.0 / total as f64) }
     }
 
@@ -245,8 +249,8 @@ impl Document {
         } else {
             middle
         };
-        let open = self.counted().filter(|group| !group.is_done()).count();
-        let parallel = open.clamp(1, usize::from(self.run.at_once));
+        let open = self.unsplit_groups().filter(|group| !group.is_done()).count();
+        let parallel = open.clamp(1, usize::from(self.run.max_parallel));
         Some(round_to_tenths(median * open as f64 / parallel as f64))
     }
 }

@@ -7,13 +7,13 @@ use super::super::document::{Blocker, Feedback, GroupPart, StepDocumentStatus, T
 use super::super::report::verdicts::TEST_KINDS;
 use super::super::state::{DecisionReason, GroupProgress, Stage};
 use super::super::step::Role;
-use super::shape::{NormalizedStore, objects, texts, to_text};
-use super::{Claim, GroupId, ImportedGroup, count, time};
+use super::normalize::{NormalizedFiles, objects, texts, to_text};
+use super::{GroupId, ImportedGroup, ImportedStatus, count, time};
 use crate::Timestamp;
 
 /// Returns how far a group is, as the imported files say. Its record takes precedence over the plan, and the plan
 /// over the lists such as `completed_groups`.
-pub(super) fn claim(normalized: &NormalizedStore, id: &GroupId, notes: &mut Vec<String>) -> Claim {
+pub(super) fn status(normalized: &NormalizedFiles, id: &GroupId, notes: &mut Vec<String>) -> ImportedStatus {
     let record = normalized.status.get(id.as_str());
     let planned = normalized.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
     let planned = planned.into_iter().find(|group| group["id"] == id.as_str());
@@ -23,47 +23,48 @@ pub(super) fn claim(normalized: &NormalizedStore, id: &GroupId, notes: &mut Vec<
         ("in_progress_groups", "in_progress"),
         ("pending_groups", "pending"),
     ];
-    let parse = |word: &Value| (!word.is_null()).then(|| Claim::parse(&to_text(word), record));
+    let parse = |word: &Value| (!word.is_null()).then(|| ImportedStatus::parse(&to_text(word), record));
     let in_record = record.and_then(|record| parse(record.get("status")?));
     let in_plan = planned.and_then(|group| parse(group.get("status")?));
-    let in_list = lists.iter().find(|(list, _)| listed(list)).map(|(_, word)| Claim::parse(word, record));
-    let claims = [("its record", in_record), ("the plan", in_plan), ("the list", in_list)];
-    let mut claims = claims.into_iter().filter_map(|(place, claim)| Some((place, claim?)));
-    let Some((place, claim)) = claims.next() else {
+    let in_list =
+        lists.iter().find(|(list, _)| listed(list)).map(|(_, word)| ImportedStatus::parse(word, record));
+    let statuses = [("its record", in_record), ("the plan", in_plan), ("the list", in_list)];
+    let mut statuses = statuses.into_iter().filter_map(|(place, status)| Some((place, status?)));
+    let Some((place, status)) = statuses.next() else {
         notes.push(format!("group `{id}` has no status: it is pending"));
-        return Claim::parse("pending", None);
+        return ImportedStatus::parse("pending", None);
     };
-    for (other_place, other) in claims.filter(|(_, other)| !other.agrees(&claim)) {
+    for (other_place, other) in statuses.filter(|(_, other)| !other.agrees(&status)) {
         notes.push(format!(
             "group `{id}`: {place} says \"{}\", {other_place} says \"{}\": {place} counts",
-            claim.text(),
+            status.text(),
             other.text()
         ));
     }
-    claim
+    status
 }
 
 /// Returns the part of the document for a group.
 pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, at: Timestamp) -> GroupPart {
     let mut part = GroupPart::new(at);
-    part.stage = group.claim.stage();
-    part.claimed_complete = group.claim == Claim::Complete;
+    part.stage = group.status.stage();
+    part.claimed_complete = group.status == ImportedStatus::Complete;
     if let Some(question) = &group.question {
-        (part.hold, part.imported_because) =
+        (part.progress, part.import_question) =
             (GroupProgress::Asks(DecisionReason::Imported), Some(question.clone()));
     }
     let none = Map::new();
     let record = record.unwrap_or(&none);
-    if group.claim.has_begun() {
+    if group.status.has_begun() {
         part.start_time = Some(time(record, "start_time").unwrap_or(at));
     }
     let iterations = record.get("iterations").and_then(Value::as_object).unwrap_or(&none);
-    let turns = |name: &str, flat: &str| {
+    let iterations_of = |name: &str, flat: &str| {
         u32::try_from(count(iterations, name).max(count(record, flat))).unwrap_or(u32::MAX)
     };
-    part.iterations.developer = turns("developer", "developer_iterations");
-    part.iterations.qa = turns("qa", "qa_iterations");
-    part.iterations.tech_lead = turns("tech_lead", "tech_lead_iterations");
+    part.iterations.developer = iterations_of("developer", "developer_iterations");
+    part.iterations.qa = iterations_of("qa", "qa_iterations");
+    part.iterations.tech_lead = iterations_of("tech_lead", "tech_lead_iterations");
     part.files_modified = texts(record.get("files_modified"));
     part.commits = texts(record.get("commits"));
     for kind in TEST_KINDS {

@@ -1,13 +1,13 @@
 //! Imports a store of another system, the files in `coordination/`, as a run.
 //!
-//! [`CoordinationFiles::read`] parses the files, [`NormalizedStore`] brings their JSON into the form of the seed, and [`Import`]
+//! [`CoordinationFiles::read`] parses the files, [`NormalizedFiles`] brings their JSON into the original format, and [`Import`]
 //! makes a plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies
 //! it.
 
 mod groups;
+mod normalize;
 mod plan;
 mod salvage;
-mod shape;
 mod status;
 
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanP
 use super::report::plan::Plan;
 use super::state::{DecisionReason, FinalStage, Group, GroupProgress, Stage, State};
 use super::step::{PmStep, Role, Step};
-use crate::rules::{ImportRefusal, Move, Next};
+use crate::protocol_trait::{ImportRefusal, Move, Next};
 use crate::{Timestamp, Turn};
 
+pub(in crate::team) use normalize::objects;
+use normalize::{NormalizedFiles, to_text};
 pub use salvage::{BranchWork, CoordinationFiles, Salvaged};
-pub(in crate::team) use shape::objects;
-use shape::{NormalizedStore, to_text};
-use status::Claim;
+use status::ImportedStatus;
 
 /// A store as far as a run can be made from it.
 #[derive(Debug, Clone, PartialEq)]
 struct Import {
-    normalized: NormalizedStore,
+    normalized: NormalizedFiles,
     plan: Plan,
     /// In the order of the plan.
     groups: Vec<ImportedGroup>,
@@ -43,7 +43,7 @@ struct Import {
 #[derive(Debug, Clone, PartialEq)]
 struct ImportedGroup {
     id: GroupId,
-    claim: Claim,
+    status: ImportedStatus,
     /// Why a person has to decide about the group before it can go on.
     question: Option<String>,
 }
@@ -56,7 +56,7 @@ pub struct ImportPreview {
     pub request: Option<String>,
     /// Each group with what becomes of it.
     pub groups: Vec<(GroupId, String)>,
-    /// What deviates from the seed and what was done about it.
+    /// What deviates from the original format and what was done about it.
     pub notes: Vec<String>,
     /// The branches of the groups.
     pub branches: Vec<String>,
@@ -68,7 +68,7 @@ impl CoordinationFiles {
         let import = Import::of(self);
         let groups = import.groups.iter().map(|group| match &group.question {
             Some(question) => (group.id.clone(), format!("a person decides: {question}")),
-            None => (group.id.clone(), group.claim.text()),
+            None => (group.id.clone(), group.status.text()),
         });
         ImportPreview {
             session_id: import.session_id(),
@@ -105,20 +105,22 @@ pub(super) fn fill(document: &mut Document, store: &Value, at: Timestamp) {
 
 impl Import {
     fn of(store: &CoordinationFiles) -> Self {
-        let normalized = NormalizedStore::of(store);
+        let normalized = NormalizedFiles::of(store);
         let mut notes = Vec::new();
         let (plan, mut questions) = plan::read(&normalized, &mut notes);
         let groups = plan
             .groups
             .iter()
             .map(|group| {
-                let claim = groups::claim(&normalized, &group.id, &mut notes);
-                let question = match &claim {
-                    Claim::Skipped => Some("the imported store says that it was skipped".to_owned()),
-                    Claim::Unknown(word) => Some(format!("its imported status `{word}` is not known")),
-                    Claim::Open { .. } | Claim::Complete => questions.remove(&group.id),
+                let status = groups::status(&normalized, &group.id, &mut notes);
+                let question = match &status {
+                    ImportedStatus::Skipped => Some("the imported store says that it was skipped".to_owned()),
+                    ImportedStatus::Unknown(word) => {
+                        Some(format!("its imported status `{word}` is not known"))
+                    }
+                    ImportedStatus::Open { .. } | ImportedStatus::Complete => questions.remove(&group.id),
                 };
-                ImportedGroup { id: group.id.clone(), claim, question }
+                ImportedGroup { id: group.id.clone(), status, question }
             })
             .collect();
         let mut import = Self { normalized, plan, groups, notes };
@@ -145,11 +147,11 @@ impl Import {
 
     fn state(&self, definition: &Definition) -> State {
         let mut state = State::begin(definition);
-        let work = self.plan.work(0);
+        let work = self.plan.planned_work(0);
         for (position, (planned, imported)) in (0..).zip(work.groups.iter().zip(&self.groups)) {
             // Turns count from the import on.
             let mut group = Group::new(planned, position, &definition.limits);
-            group.stage = imported.claim.stage();
+            group.stage = imported.status.stage();
             match group.stage {
                 Stage::Develop(_) => {}
                 Stage::Test | Stage::Review | Stage::Unblock(_) | Stage::Merge | Stage::Complete => {
@@ -157,11 +159,11 @@ impl Import {
                 }
             }
             if imported.question.is_some() {
-                group.hold = GroupProgress::Asks(DecisionReason::Imported);
+                group.progress = GroupProgress::Asks(DecisionReason::Imported);
             }
             state.groups.insert(planned.id.clone(), group);
         }
-        (state.criteria, state.ending) = (work.criteria, FinalStage::Criteria);
+        (state.criteria, state.final_stage) = (work.criteria, FinalStage::Criteria);
         state
     }
 

@@ -9,12 +9,12 @@ use super::super::definition::{GroupId, Limits, Mode};
 use super::super::report::plan::{
     Complexity, Criterion, Plan, PlanGroup, Task, branch_name, cyclic_group, derived_phases, is_ref_name,
 };
-use super::shape::{NormalizedStore, texts, to_text};
+use super::normalize::{NormalizedFiles, texts, to_text};
 use crate::check::shortened;
 
 /// Reads the plan. Returns it with the groups that wait for a person, each with the reason.
 pub(super) fn read(
-    normalized: &NormalizedStore,
+    normalized: &NormalizedFiles,
     notes: &mut Vec<String>,
 ) -> (Plan, BTreeMap<GroupId, String>) {
     let mut questions = BTreeMap::new();

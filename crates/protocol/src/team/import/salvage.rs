@@ -32,10 +32,10 @@ pub struct BranchWork {
     pub files: Vec<String>,
 }
 
-/// A store that was read from texts.
+/// The files of `coordination/`, read from texts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
-    pub store: CoordinationFiles,
+    pub coordination_files: CoordinationFiles,
     /// What deviates from JSON and does no harm, in a sentence each.
     pub notes: Vec<String>,
     /// What is lost, in a sentence each.
@@ -93,11 +93,11 @@ impl Salvaged {
                 None
             }
         };
-        self.store.files.extend(value.map(|value| (name.to_owned(), value)));
+        self.coordination_files.files.extend(value.map(|value| (name.to_owned(), value)));
     }
 
     fn mark_damaged(&mut self, name: &str) {
-        self.store.damaged.insert(name.to_owned());
+        self.coordination_files.damaged.insert(name.to_owned());
     }
 }
 
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_byte_order_mark_crlf_and_trailing_bytes_do_no_harm() {
         let read = read("\u{feff}{\r\n  \"mode\": \"simple\"\r\n}\r\n  \"mode\": 1}");
-        assert_eq!(read.store.files["pm_state.json"], serde_json::json!({ "mode": "simple" }));
+        assert_eq!(read.coordination_files.files["pm_state.json"], serde_json::json!({ "mode": "simple" }));
         assert_eq!(read.notes, ["`pm_state.json`: 10 bytes after the end of its value are ignored"]);
-        assert!(read.store.damaged.is_empty());
+        assert!(read.coordination_files.damaged.is_empty());
     }
 
     #[test]
@@ -122,17 +122,17 @@ mod tests {
         let whole = r#"{"a": [1, {"b": "x,]\"}"}], "c": {"d": true}, "e": 2}"#;
         for length in 1..whole.len() {
             let read = read(&whole[..length]);
-            assert!(read.store.damaged.contains("pm_state.json"), "{length}");
-            assert!(read.store.files.contains_key("pm_state.json"), "{length}: {:?}", read.lost);
+            assert!(read.coordination_files.damaged.contains("pm_state.json"), "{length}");
+            assert!(read.coordination_files.files.contains_key("pm_state.json"), "{length}: {:?}", read.lost);
         }
         let torn = read(&whole[..whole.len() - 4]);
         assert_eq!(
-            torn.store.files["pm_state.json"],
+            torn.coordination_files.files["pm_state.json"],
             serde_json::json!({ "a": [1, { "b": "x,]\"}" }], "c": { "d": true } })
         );
         assert_eq!(torn.lost[0], "`pm_state.json` is damaged in line 1, column 49: the rest of it is lost");
         let nothing = read("no JSON");
-        assert_eq!(nothing.store.files.len(), 0);
+        assert_eq!(nothing.coordination_files.files.len(), 0);
         assert!(nothing.lost[0].ends_with("nothing of it could be read"), "{:?}", nothing.lost);
     }
 }

@@ -6,7 +6,7 @@ use super::super::state::{Blocked, DevelopReason, Stage};
 
 /// What a store says about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum ImportedStatus {
     /// Not complete: the group needs this next. `begun` if a role has worked on it.
     Open {
         stage: Stage,
@@ -19,7 +19,7 @@ pub(super) enum Claim {
     Unknown(String),
 }
 
-impl Claim {
+impl ImportedStatus {
     /// Reads a status word of `group_status.json` or of the plan, in any letter case. `record` has the last feedback.
     pub(super) fn parse(word: &str, record: Option<&Map<String, Value>>) -> Self {
         let folded = word.trim().to_lowercase().replace([' ', '-'], "_");
@@ -68,7 +68,7 @@ impl Claim {
         }
     }
 
-    /// Describes the claim in a report.
+    /// Describes what becomes of the group, for the preview and the notes of an import.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Open { begun: false, .. } => "pending".to_owned(),

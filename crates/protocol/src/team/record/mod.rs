@@ -11,14 +11,14 @@ use super::decide::Change as TeamChange;
 use super::definition::{Definition, GroupId};
 use super::document::{
     Blocker, DecisionEntry, Document, GroupPart, Mailbox, OrchestratorStatus, StepDocumentStatus,
-    decision_part, group_part, imported_part, plan_part, run_part, spawn_decision,
+    decision_part_path, group_part_path, imported_part_path, plan_part_path, run_part_path, spawn_decision,
 };
 use super::import;
 use super::report::{copies, verdicts};
 use super::state::{GroupProgress, Stage};
 use super::step::{Choice, Role, Step};
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
-use crate::rules::Outcome;
+use crate::protocol_trait::Outcome;
 use crate::run::{AttemptConsequence, Change, Ending, Fact, RunStatus};
 use crate::{Timestamp, Turn};
 
@@ -44,7 +44,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
     if is_opened {
         *document = opened_at(document, entry.at);
     }
-    let mut touched = BTreeSet::from([run_part()]);
+    let mut touched = BTreeSet::from([run_part_path()]);
     if let Input::Recovered { source: RecoverySource::View { document: store, .. } } = &entry.input {
         import::fill(document, store, entry.at);
         touched.extend(document.parts());
@@ -84,7 +84,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         started: Vec::new(),
     };
     if is_opened {
-        recorder.touched.insert(plan_part());
+        recorder.touched.insert(plan_part_path());
     }
     if let Some(verdict) = verdict {
         recorder.record_verdict(verdict);
@@ -93,7 +93,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         recorder.record_change(change);
     }
     recorder.log_starts();
-    let changed_plan = recorder.touched.contains(&plan_part());
+    let changed_plan = recorder.touched.contains(&plan_part_path());
     let Recorder { document, mut touched, .. } = recorder;
     if changed_plan || document.plan_statuses() != statuses {
         document.run.pm_iteration += u64::from(!is_opened);
@@ -105,7 +105,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         && !matches!(entry.input, Input::Recovered { .. })
     {
         imported.unchanged = false;
-        touched.insert(imported_part());
+        touched.insert(imported_part_path());
     }
     touched.into_iter().collect()
 }
@@ -120,7 +120,7 @@ fn opened_at(document: &Document, at: Timestamp) -> Document {
 impl Recorder<'_> {
     /// Returns a group to be changed: its part counts as changed, and its `last_update` is now.
     fn group_mut(&mut self, id: &GroupId) -> &mut GroupPart {
-        self.touched.insert(group_part(id));
+        self.touched.insert(group_part_path(id));
         let at = self.at;
         let group = self.document.groups.get_mut(id).unwrap_or_else(|| panic!("BUG: no group `{id}`"));
         group.last_update = at;
@@ -143,7 +143,9 @@ impl Recorder<'_> {
             Change::Started { attempt, counted_attempt, .. } => {
                 self.record_start(&parse_step(&attempt.step), attempt.turn, *counted_attempt);
             }
-            Change::Ended { attempt, exit, .. } => self.record_end(&parse_step(&attempt.step), *exit),
+            Change::Ended { attempt, consequence, .. } => {
+                self.record_end(&parse_step(&attempt.step), *consequence);
+            }
             Change::Answered { step, .. } => self.update_step(&parse_step(step), |step, at| {
                 (step.status, step.ended_at) = (StepDocumentStatus::Done, Some(at));
             }),
@@ -208,20 +210,20 @@ impl Recorder<'_> {
         group.started = true;
     }
 
-    fn record_end(&mut self, step: &Step, exit: AttemptConsequence) {
+    fn record_end(&mut self, step: &Step, consequence: AttemptConsequence) {
         self.document.run.active.remove(&step.id());
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
         self.update_step(step, |step, at| {
             step.ended_at = Some(at);
             step.error = error;
-            step.status = match exit {
+            step.status = match consequence {
                 AttemptConsequence::Reported => StepDocumentStatus::Done,
                 AttemptConsequence::Exhausted => StepDocumentStatus::Failed,
                 AttemptConsequence::WillRetry { .. }
                 | AttemptConsequence::Interrupted { .. }
                 | AttemptConsequence::Stopped
                 | AttemptConsequence::Released
-                | AttemptConsequence::Drained => StepDocumentStatus::Pending,
+                | AttemptConsequence::FailedWhileDraining => StepDocumentStatus::Pending,
             };
         });
         if let Some(id) = step.group() {
@@ -252,7 +254,7 @@ impl Recorder<'_> {
             reasoning: reasons.join("; "),
             timestamp: self.at,
         };
-        self.touched.insert(decision_part(self.document.decisions.len()));
+        self.touched.insert(decision_part_path(self.document.decisions.len()));
         self.document.decisions.push(entry);
     }
 
@@ -261,22 +263,22 @@ impl Recorder<'_> {
             TeamChange::Planned { .. } => self.add_plan(None),
             TeamChange::Replaced { group, .. } => {
                 let part = self.group_mut(group);
-                part.hold = GroupProgress::Split;
+                part.progress = GroupProgress::Split;
                 part.resolve_blockers("settled by the split of the group");
                 self.add_plan(Some(group));
             }
             TeamChange::Moved { group: id, to, .. } => self.move_group(id, *to),
-            TeamChange::Asked { group: id, to, limit } => {
+            TeamChange::Asked { group: id, to, reason } => {
                 let group = self.group_mut(id);
                 if group.stage != *to {
                     (group.stage, group.started) = (*to, false);
                 }
-                group.hold = GroupProgress::Asks(*limit);
+                group.progress = GroupProgress::Asks(*reason);
             }
             TeamChange::Chosen { group, choice } => self.record_choice(group, *choice),
             TeamChange::Imported { .. }
             | TeamChange::CriteriaRan { .. }
-            | TeamChange::CheckAsked
+            | TeamChange::CompletionAsked
             | TeamChange::FastForwarded => {}
             TeamChange::Refused { failing } => {
                 let criteria = self.document.plan.criteria.iter();
@@ -289,7 +291,7 @@ impl Recorder<'_> {
                 self.document.run.refusal =
                     Some(format!("these success criteria fail: {}", failing.join(", ")));
             }
-            TeamChange::CheckChosen { choice } => {
+            TeamChange::CompletionChosen { choice } => {
                 let reason = self.answer_text();
                 if *choice == Choice::Accept {
                     self.document.run.consents.push(format!("completion accepted: {reason}"));
@@ -303,8 +305,8 @@ impl Recorder<'_> {
                 self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);
                 if let Step::Group(id, Role::Decision) = step {
                     let group = self.group_mut(id);
-                    if let GroupProgress::Failed(reason) = group.hold {
-                        (group.hold, group.closed_because) = (GroupProgress::Asks(reason), None);
+                    if let GroupProgress::Failed(reason) = group.progress {
+                        (group.progress, group.closed_because) = (GroupProgress::Asks(reason), None);
                     }
                 }
             }
@@ -320,7 +322,7 @@ impl Recorder<'_> {
             let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
             group.blockers.push(Blocker::new(description));
         }
-        (group.stage, group.started, group.hold) = (to, false, GroupProgress::Open);
+        (group.stage, group.started, group.progress) = (to, false, GroupProgress::Open);
         match to {
             Stage::Complete => (group.end_time, group.claimed_complete) = (Some(at), false),
             Stage::Develop(_) => group.claimed_complete = false,
@@ -340,11 +342,11 @@ impl Recorder<'_> {
             self.document.run.consents.push(format!("group {id} skipped: {reason}"));
         }
         let group = self.group_mut(id);
-        group.hold = group.hold.after(choice);
-        if group.hold == GroupProgress::Skipped {
+        group.progress = group.progress.after(choice);
+        if group.progress == GroupProgress::Skipped {
             group.resolve_blockers(&format!("settled by the skip of the group: {reason}"));
         }
-        if group.hold.is_closed() {
+        if group.progress.is_closed() {
             group.closed_because = Some(reason);
         }
     }
@@ -354,14 +356,14 @@ impl Recorder<'_> {
         let Some((step, fields)) = self.reported.clone() else { return };
         // Parses the plan as it was parsed for the verdict, when the group that it replaces was still being split.
         if let Some(id) = split {
-            self.group_mut(id).hold = GroupProgress::Splitting;
+            self.group_mut(id).progress = GroupProgress::Splitting;
         }
         let read = verdicts::plan(self.definition, self.document, &step, &fields);
         if let Some(id) = split {
-            self.group_mut(id).hold = GroupProgress::Split;
+            self.group_mut(id).progress = GroupProgress::Split;
         }
         let Ok(plan) = read else { return };
-        self.touched.insert(plan_part());
+        self.touched.insert(plan_part_path());
         let is_first = self.document.plan.groups.is_empty();
         let at = self.at;
         let mut overlaps = plan.overlaps();
@@ -370,7 +372,7 @@ impl Recorder<'_> {
         }
         for group in &plan.groups {
             self.document.groups.insert(group.id.clone(), GroupPart::new(at));
-            self.touched.insert(group_part(&group.id));
+            self.touched.insert(group_part_path(&group.id));
         }
         let document_plan = &mut self.document.plan;
         document_plan.overlaps.extend(overlaps);

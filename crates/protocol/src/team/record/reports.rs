@@ -4,7 +4,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::super::definition::GroupId;
-use super::super::document::{Blocker, Feedback, GroupPart, Mailbox, TestCounts, plan_part};
+use super::super::document::{Blocker, Feedback, GroupPart, Mailbox, TestCounts, plan_part_path};
 use super::super::report::verdicts::{self, issues, test_result_text, text, texts};
 use super::super::state::{Blocked, Stage};
 use super::super::step::{
@@ -198,9 +198,9 @@ impl Recorder<'_> {
             record.passed = Some(result.passed());
             let end: String =
                 result.output.chars().rev().take(2000).collect::<Vec<_>>().into_iter().rev().collect();
-            record.evidence = Some(format!("{}\n{end}", result.summary()).trim_end().to_owned());
+            record.command_result = Some(format!("{}\n{end}", result.summary()).trim_end().to_owned());
         }
-        self.touched.insert(plan_part());
+        self.touched.insert(plan_part_path());
     }
 
     fn name_and_branch(&self, id: &GroupId) -> (String, String) {

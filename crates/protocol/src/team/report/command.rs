@@ -25,6 +25,6 @@ pub(super) fn shell_operator(command: &str) -> Option<char> {
 }
 
 /// Splits a command into the program and its arguments.
-pub(in crate::team) fn words(command: &str) -> Option<Vec<String>> {
-    shell_words::split(command).ok().filter(|words| !words.is_empty())
+pub(in crate::team) fn argv(command: &str) -> Option<Vec<String>> {
+    shell_words::split(command).ok().filter(|argv| !argv.is_empty())
 }

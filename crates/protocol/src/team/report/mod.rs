@@ -1,8 +1,8 @@
-//! Parses what an attempt hands back: the words and the plan of its report, and the edits of its private copies.
+//! Parses what an attempt hands back: the status word and the plan of its report, and the edits of its private copies.
 
 pub(super) mod command;
 pub(super) mod copies;
 pub(super) mod plan;
 pub(super) mod rights;
+mod status_words;
 pub(super) mod verdicts;
-mod words;

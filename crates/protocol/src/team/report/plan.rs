@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::super::definition::{GroupId, Mode, ModeChoice};
-use super::super::step::{PlannedCriterion, PlannedGroup, PlannedWork};
+use super::super::step::{PlannedCriterion, PlannedWork, ScheduledGroup};
 use super::command;
 
 /// A plan that was accepted.
@@ -358,7 +358,7 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
             problems.push(format!(
                 "the command of criterion `{id}` has `{operator}`, but no shell reads it: name a script, or write `sh -c '…'`"
             ));
-        } else if command::words(command).is_none() {
+        } else if command::argv(command).is_none() {
             problems.push(format!(
                 "the command of criterion `{id}` cannot be read as a program and its arguments"
             ));
@@ -435,7 +435,7 @@ pub(in crate::team) fn derived_phases(groups: &[PlanGroup], max_parallel: u8) ->
 
 impl Plan {
     /// Returns the plan as far as decisions depend on it. `first_phase` is the number of its first phase.
-    pub(in crate::team) fn work(&self, first_phase: u16) -> PlannedWork {
+    pub(in crate::team) fn planned_work(&self, first_phase: u16) -> PlannedWork {
         let phase = |id: &GroupId| {
             let found = self.phases.iter().position(|phase| phase.contains(id)).unwrap_or(0);
             first_phase + u16::try_from(found).unwrap_or(u16::MAX)
@@ -450,9 +450,9 @@ impl Plan {
                 .filter(|other| {
                     position(&other.id) < position(&group.id) && phase(&other.id) <= phase(&group.id)
                 })
-                .filter(|other| must_not_overlap(other, group));
+                .filter(|other| must_not_run_in_parallel(other, group));
             let after = group.depends_on.iter().cloned().chain(overlaps.map(|other| other.id.clone()));
-            PlannedGroup { id: group.id.clone(), phase: phase(&group.id), after: after.collect() }
+            ScheduledGroup { id: group.id.clone(), phase: phase(&group.id), after: after.collect() }
         });
         let group_of = |task: &String| self.groups.iter().find(|group| group.tasks.contains(task));
         let criteria =
@@ -473,10 +473,11 @@ impl Plan {
     pub(in crate::team) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
         let find = |id: &GroupId| self.groups.iter().find(|group| group.id == *id);
         let mut overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
-        for planned in self.work(0).groups {
+        for planned in self.planned_work(0).groups {
             let Some(own) = find(&planned.id) else { continue };
             for other in planned.after.iter().filter(|other| !own.depends_on.contains(other)) {
-                let common = find(other).map(|other| overlap(&own.files_affected, &other.files_affected));
+                let common =
+                    find(other).map(|other| common_files(&own.files_affected, &other.files_affected));
                 overlaps
                     .entry(planned.id.clone())
                     .or_default()
@@ -504,15 +505,15 @@ impl Plan {
 }
 
 /// Returns whether the groups must not work at the same time.
-pub(in crate::team) fn must_not_overlap(one: &PlanGroup, other: &PlanGroup) -> bool {
+pub(in crate::team) fn must_not_run_in_parallel(one: &PlanGroup, other: &PlanGroup) -> bool {
     !one.can_parallel
         || !other.can_parallel
-        || !overlap(&one.files_affected, &other.files_affected).is_empty()
+        || !common_files(&one.files_affected, &other.files_affected).is_empty()
 }
 
 /// Returns the files of the first list that may be files of the second. Patterns are compared only by the part before
 /// the first wildcard and the part after the last one.
-pub(in crate::team) fn overlap(one: &[String], other: &[String]) -> Vec<String> {
+pub(in crate::team) fn common_files(one: &[String], other: &[String]) -> Vec<String> {
     const WILDCARDS: [char; 6] = ['*', '?', '[', ']', '{', '}'];
     let prefix = |file: &str| file.split(WILDCARDS).next().unwrap_or_default().to_owned();
     // A directory may contain any file.

@@ -24,12 +24,12 @@ impl MemberRights {
         self.allowed.extend(names.iter().map(|name| (*name).to_owned()));
     }
 
-    fn derive(&mut self, names: &[&str]) {
+    fn add_derived(&mut self, names: &[&str]) {
         self.derived.extend(names.iter().map(|name| (*name).to_owned()));
     }
 
     /// Allows new entries at the end of a list.
-    fn append(&mut self, file: &Value, list: &str) {
+    fn allow_append(&mut self, file: &Value, list: &str) {
         let present = file.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
         self.allowed.extend((present..present + MAX_NEW_ENTRIES).map(|index| format!("{list}/{index}")));
     }
@@ -63,7 +63,7 @@ pub(in crate::team) fn remove_unauthorized(
 
 fn member_rights(document: &Document, step: &Step, name: &str, file: &Value) -> MemberRights {
     let mut members = MemberRights::default();
-    members.derive(&["/messages/*/read"]);
+    members.add_derived(&["/messages/*/read"]);
     match step {
         Step::Pm(_) => add_manager_rights(document, name, file, &mut members),
         Step::Group(id, role) if name == "group_status.json" => {
@@ -81,7 +81,7 @@ fn member_rights(document: &Document, step: &Step, name: &str, file: &Value) -> 
                     | (Role::TechLead, "messages/techlead_to_dev.json")
             );
             if is_own {
-                members.append(file, "/messages");
+                members.allow_append(file, "/messages");
             }
         }
     }
@@ -92,14 +92,14 @@ fn add_manager_rights(document: &Document, name: &str, file: &Value, members: &m
     match name {
         "pm_state.json" => {
             for list in ["/all_tasks", "/task_groups", "/execution_phases"] {
-                members.append(file, list);
+                members.allow_append(file, list);
                 members.derived.push(format!("{list}/*/status"));
             }
             // Mode and criteria are fixed with the first plan.
             if document.groups.is_empty() {
                 members.allow(&["/mode", "/mode_reasoning", "/success_criteria"]);
             }
-            members.derive(&[
+            members.add_derived(&[
                 "/completed_groups",
                 "/in_progress_groups",
                 "/pending_groups",
@@ -111,7 +111,7 @@ fn add_manager_rights(document: &Document, name: &str, file: &Value, members: &m
         }
         "orchestrator_state.json" => {
             members.allow(&["/status"]);
-            members.derive(&[
+            members.add_derived(&[
                 "/current_phase",
                 "/active_agents",
                 "/iteration",
@@ -126,7 +126,7 @@ fn add_manager_rights(document: &Document, name: &str, file: &Value, members: &m
 
 fn add_status_rights(role: Role, group: &Value, members: &mut MemberRights) {
     members.allow(&["/status"]);
-    members.derive(&[
+    members.add_derived(&[
         "/current_agent",
         "/iterations",
         "/start_time",
@@ -140,7 +140,7 @@ fn add_status_rights(role: Role, group: &Value, members: &mut MemberRights) {
     match role {
         Role::Developer => {
             members.allow(&["/test_results/unit_tests"]);
-            members.append(group, "/blockers");
+            members.allow_append(group, "/blockers");
         }
         Role::Qa => {
             members.allow(&[
@@ -148,12 +148,12 @@ fn add_status_rights(role: Role, group: &Value, members: &mut MemberRights) {
                 "/test_results/contract_tests",
                 "/test_results/e2e_tests",
             ]);
-            members.append(group, "/blockers");
+            members.allow_append(group, "/blockers");
         }
         Role::TechLead => {
             members.allow(&["/quality_metrics"]);
-            members.append(group, "/tech_lead_feedback");
-            members.derive(&["/blockers/*/resolved", "/blockers/*/resolution"]);
+            members.allow_append(group, "/tech_lead_feedback");
+            members.add_derived(&["/blockers/*/resolved", "/blockers/*/resolution"]);
         }
         Role::Merge | Role::Decision => {}
     }

@@ -9,13 +9,13 @@ use super::super::state::Stage;
 use super::super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
 use super::copies;
 use super::plan::{self, Plan, PlanContext, Task};
-use super::words::{self, PmWord, TechLeadWord};
+use super::status_words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
+use crate::protocol_trait::ParsedReport;
 use crate::report::{Report, Status};
-use crate::rules::ParsedReport;
 
-/// The kinds of tests that the seed counts.
+/// The kinds of tests that the original counts.
 pub(in crate::team) const TEST_KINDS: [&str; 4] =
     ["unit_tests", "integration_tests", "contract_tests", "e2e_tests"];
 
@@ -41,19 +41,20 @@ pub(in crate::team) fn fields(
 
 /// Returns whether two status words of a step are different verdicts.
 fn contradict(step: &Step, one: &str, other: &str) -> bool {
-    fn differ<V: Copy + PartialEq>(words: words::Words<V>, one: &str, other: &str) -> bool {
-        let (one, other) = (words::parse(words, one), words::parse(words, other));
+    fn differ<V: Copy + PartialEq>(words: status_words::Words<V>, one: &str, other: &str) -> bool {
+        let (one, other) = (status_words::parse(words, one), status_words::parse(words, other));
         matches!((one, other), (Ok(one), Ok(other)) if one != other)
     }
     match step {
         // A plan and a request for more work do not contradict each other.
         Step::Pm(_) => {
-            let is_done = |word: &str| words::parse(words::PM, word).map(|word| word == PmWord::Complete);
+            let is_done =
+                |word: &str| status_words::parse(status_words::PM, word).map(|word| word == PmWord::Complete);
             matches!((is_done(one), is_done(other)), (Ok(one), Ok(other)) if one != other)
         }
-        Step::Group(_, Role::Developer) => differ(words::DEVELOPER, one, other),
-        Step::Group(_, Role::Qa) => differ(words::QA, one, other),
-        Step::Group(_, Role::TechLead) => differ(words::TECH_LEAD, one, other),
+        Step::Group(_, Role::Developer) => differ(status_words::DEVELOPER, one, other),
+        Step::Group(_, Role::Qa) => differ(status_words::QA, one, other),
+        Step::Group(_, Role::TechLead) => differ(status_words::TECH_LEAD, one, other),
         Step::Group(_, Role::Merge | Role::Decision) => false,
     }
 }
@@ -78,7 +79,7 @@ fn verdict(
         Step::Pm(PmStep::Plan) => {
             let fields = fields()?;
             if let Some(word) = fields.get("verdict").and_then(Value::as_str)
-                && words::parse(words::PM, word)? != PmWord::Planned
+                && status_words::parse(status_words::PM, word)? != PmWord::Planned
             {
                 return Err(format!("`{word}` is no verdict of a plan; use PLANNING_COMPLETE"));
             }
@@ -86,7 +87,7 @@ fn verdict(
         }
         Step::Pm(PmStep::Check) => {
             let fields = fields()?;
-            match words::parse(words::PM, verdict_word(&fields)?)? {
+            match status_words::parse(status_words::PM, verdict_word(&fields)?)? {
                 PmWord::Complete => match document.blocked_groups().as_slice() {
                     [] => Ok(Verdict::Complete),
                     groups => Err(format!(
@@ -108,16 +109,16 @@ fn verdict(
         Step::Group(_, Role::Developer) => {
             let fields = fields()?;
             check_counts(&fields)?;
-            Ok(Verdict::Developer(words::parse(words::DEVELOPER, verdict_word(&fields)?)?))
+            Ok(Verdict::Developer(status_words::parse(status_words::DEVELOPER, verdict_word(&fields)?)?))
         }
         Step::Group(_, Role::Qa) => {
             let fields = fields()?;
             check_counts(&fields)?;
-            Ok(Verdict::Qa(words::parse(words::QA, verdict_word(&fields)?)?))
+            Ok(Verdict::Qa(status_words::parse(status_words::QA, verdict_word(&fields)?)?))
         }
         Step::Group(id, Role::TechLead) => {
             let fields = fields()?;
-            let word = words::parse(words::TECH_LEAD, verdict_word(&fields)?)?;
+            let word = status_words::parse(status_words::TECH_LEAD, verdict_word(&fields)?)?;
             let stage = document.groups.get(id).map(|group| group.stage);
             match (stage, word) {
                 (Some(Stage::Unblock(_)), TechLeadWord::Unblocked) => {
@@ -152,10 +153,10 @@ pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String>
     let Ok(word) = verdict_word(&report.extra_fields) else { return Ok(()) };
     match step {
         _ if report.status == Status::Failed => Ok(()),
-        Step::Pm(PmStep::Plan | PmStep::Check) => words::parse(words::PM, word).map(drop),
-        Step::Group(_, Role::Developer) => words::parse(words::DEVELOPER, word).map(drop),
-        Step::Group(_, Role::Qa) => words::parse(words::QA, word).map(drop),
-        Step::Group(_, Role::TechLead) => words::parse(words::TECH_LEAD, word).map(drop),
+        Step::Pm(PmStep::Plan | PmStep::Check) => status_words::parse(status_words::PM, word).map(drop),
+        Step::Group(_, Role::Developer) => status_words::parse(status_words::DEVELOPER, word).map(drop),
+        Step::Group(_, Role::Qa) => status_words::parse(status_words::QA, word).map(drop),
+        Step::Group(_, Role::TechLead) => status_words::parse(status_words::TECH_LEAD, word).map(drop),
         Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
         | Step::Group(_, Role::Merge | Role::Decision) => Ok(()),
     }
@@ -240,7 +241,7 @@ fn planned_work(
 ) -> Result<super::super::step::PlannedWork, String> {
     let plan = plan(definition, document, step, fields)?;
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
-    let mut work = plan.work(first_phase);
+    let mut work = plan.planned_work(first_phase);
     // Groups that replace another one work in its phase.
     if let Some((old, _)) = plan_context(definition, document, step, fields).split {
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
@@ -310,7 +311,7 @@ pub(in crate::team) fn test_result_text(group: &GroupPart, kind: &str) -> String
     }
 }
 
-/// Returns the issues of a review with the members of the seed.
+/// Returns the issues of a review with the members of the original format.
 pub(in crate::team) fn issues(fields: &Map<String, Value>) -> Value {
     let Some(Value::Array(issues)) = fields.get("issues") else { return json!([]) };
     let issue = |issue: &Value| {

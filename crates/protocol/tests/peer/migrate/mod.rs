@@ -15,8 +15,9 @@ const G0: &str = include_str!("../../fixtures/peer/old/g0.jsonl");
 const G1: &str = include_str!("../../fixtures/peer/old/g1.jsonl");
 const G2: &str = include_str!("../../fixtures/peer/old/g2.jsonl");
 const G3: &str = include_str!("../../fixtures/peer/old/g3.jsonl");
+/// A cycle that is marked as completed, although its phase `execute` has no output.
 const NEVER_EXECUTED: &str = include_str!("../../fixtures/peer/old/never-executed.jsonl");
-const TRANSIENT: &str = include_str!("../../fixtures/peer/old/transient.jsonl");
+const KEYS_OF_NO_CYCLE: &str = include_str!("../../fixtures/peer/old/transient.jsonl");
 const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 
 /// All keys of a bucket with their values.
@@ -57,10 +58,10 @@ fn migrate(dump: &Dump) -> (Vec<MigratedCycle>, Vec<SkippedKey>) {
     (cycles, old.skipped)
 }
 
-/// A cycle in a few lines: its position, its history, its errors, and the notes.
+/// A cycle in a few lines: its status with the phase, its history, its errors, and the notes.
 fn summary(migrated: &MigratedCycle) -> String {
     let document = &migrated.document;
-    let mut lines = vec![format!("{}: {}", migrated.cycle, document.position())];
+    let mut lines = vec![format!("{}: {}", migrated.cycle, document.status_with_phase())];
     let events = document.history.iter().map(|entry| {
         let phase = entry.phase.map(|phase| format!("{phase} ")).unwrap_or_default();
         format!("{phase}{} {}", entry.event.as_str(), &entry.timestamp.to_string()[11..16])

@@ -1,7 +1,7 @@
 //! Each generation of the format, with dots and with colons as separators of keys.
 
 use protocol::peer::migrate::MIGRATED_FROM;
-use protocol::peer::{Document, Phase, PhaseStatus, Position};
+use protocol::peer::{Document, Phase, PhaseStatus, StatusWithPhase};
 use serde_json::json;
 
 use super::*;
@@ -126,7 +126,7 @@ fn generation_3_has_the_format_that_was_shipped() {
 
 #[test]
 fn keys_of_no_cycle_are_skipped_with_the_reason() {
-    insta::assert_snapshot!(summaries(TRANSIENT), @"
+    insta::assert_snapshot!(summaries(KEYS_OF_NO_CYCLE), @"
     peer.commit.2025.08.13.19.00: the plan of a commit, not a cycle
     peer.context.current_execution.instruction: existed only while a cycle ran
     peer.global.next_cycle: a counter; the next number is found by listing the cycles
@@ -159,7 +159,7 @@ fn a_cycle_beyond_a_phase_without_output_failed_in_that_phase() {
         ["EXECUTING", "execution_complete", "EXECUTION_FAILED", "REVIEWING", "review_complete", "COMPLETED"]
     {
         let (cycles, _) = migrate(&vec![("peer.spec.a.cycle.1.status".to_owned(), json!(status))]);
-        assert_eq!(cycles[0].document.position(), Position::Failed(Phase::Plan), "{status}");
+        assert_eq!(cycles[0].document.status_with_phase(), StatusWithPhase::Failed(Phase::Plan), "{status}");
         assert_eq!(cycles[0].document.phases.plan.errors()[0].kind, "missing_output", "{status}");
     }
 }
@@ -194,7 +194,7 @@ fn an_invalid_document_of_version_2_is_rebuilt() {
     current["phases"]["plan"]["status"] = json!("pending");
     let (cycles, _) = migrate(&vec![("peer:spec:feature-name:cycle:1".to_owned(), current)]);
     let MigratedCycle { document, notes, .. } = &cycles[0];
-    assert_eq!(document.position(), Position::Failed(Phase::Plan));
+    assert_eq!(document.status_with_phase(), StatusWithPhase::Failed(Phase::Plan));
     assert_eq!(document.phases.plan.errors()[0].kind, "out_of_order");
     assert_eq!(notes[0].message, "the document of version 2 breaks F6, P1; it was rebuilt");
 }
@@ -207,7 +207,7 @@ fn a_document_takes_precedence_over_keys_and_archives_which_are_preserved() {
     dump.push(("peer.spec.login.cycle.1".to_owned(), document));
     dump.push(("peer.spec.login.archive.cycle.1".to_owned(), archived.clone()));
     let (cycles, _) = migrate(&dump);
-    assert_eq!(cycles[0].document.position(), Position::Initialized);
+    assert_eq!(cycles[0].document.status_with_phase(), StatusWithPhase::Initialized);
     let read: Vec<_> =
         cycles[0].sources.iter().filter(|source| source.read).map(|source| source.key.as_str()).collect();
     assert_eq!(read, ["peer.spec.login.cycle.1"]);

@@ -7,7 +7,8 @@ mod walk;
 use protocol::Timestamp;
 use protocol::peer::change::{self, ChangeError, ErrorDetail, NewCycle, ReviewFields, UnknownFields};
 use protocol::peer::{
-    CycleId, Document, Event, HistoryEntry, Mode, Phase, PhaseStatus, Position, Transition, WholeSecond,
+    Document, Event, HistoryEntry, Mode, PeerCycleId, Phase, PhaseStatus, StatusWithPhase, Transition,
+    WholeSecond,
 };
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ fn new_cycle(cycle: &str, continues: Option<&str>) -> NewCycle {
         mode: if continues.is_some() { Mode::Continue } else { Mode::New },
         instruction_args: "--spec=login".to_owned(),
         user_requirements: "People can log in".to_owned(),
-        continues: continues.map(|cycle| cycle.parse::<CycleId>().unwrap()),
+        continues: continues.map(|cycle| cycle.parse::<PeerCycleId>().unwrap()),
     }
 }
 
@@ -124,19 +125,19 @@ impl DocumentChange {
     }
 
     /// The transition matrix, written a second time to compare with what the changes allow.
-    fn is_legal(self, at: Position, old: &Document) -> bool {
+    fn is_legal(self, at: StatusWithPhase, old: &Document) -> bool {
         let first_open =
             || old.phases.iter().find(|(_, phase)| phase.status != PhaseStatus::Completed).map(|(p, _)| p);
-        let open = !matches!(at, Position::Completed | Position::Failed(_));
+        let open = !matches!(at, StatusWithPhase::Completed | StatusWithPhase::Failed(_));
         match self {
             Self::Start(phase) => {
-                open && !matches!(at, Position::InProgress(_)) && first_open() == Some(phase)
+                open && !matches!(at, StatusWithPhase::InProgress(_)) && first_open() == Some(phase)
             }
             Self::Progress(phase) | Self::FailAttempt(phase) | Self::Complete(phase) => {
-                at == Position::InProgress(phase)
+                at == StatusWithPhase::InProgress(phase)
             }
             Self::Fail(phase) => open && first_open() == Some(phase),
-            Self::CompleteCycle => at == Position::PhaseCompleted(Phase::Review),
+            Self::CompleteCycle => at == StatusWithPhase::PhaseCompleted(Phase::Review),
             Self::UnknownFields => true,
             Self::Compact => compactable(old).is_some(),
         }

@@ -2,7 +2,7 @@
 
 use protocol::peer::change::{self, ChangeError, ErrorDetail, ReviewFields, UnknownFields};
 use protocol::peer::transition::{check_write, recognise};
-use protocol::peer::{Document, Event, Phase, PhaseStatus, Refusal, Transition, check_document};
+use protocol::peer::{Document, Event, Phase, PhaseStatus, Transition, WriteRefusal, check_document};
 use serde_json::{Value, json};
 
 use super::{new_cycle, opened, output, second};
@@ -26,7 +26,7 @@ fn error() -> ErrorDetail {
 }
 
 #[test]
-fn a_change_outside_the_matrix_is_refused_with_cycle_and_positions() {
+fn a_change_outside_the_matrix_is_refused_with_cycle_and_both_statuses() {
     let planned = completed(Phase::Plan);
     assert_eq!(
         message(change::start(&planned, Phase::Express, second(3))),
@@ -122,17 +122,22 @@ fn the_history_of_a_migrated_cycle_is_numbered_from_1() {
 #[test]
 fn progress_may_come_without_an_entry_and_with_unknown_fields() {
     let started = change::start(&opened(), Phase::Plan, second(1)).unwrap();
-    let mut silent = change::progress(&started, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
-    silent.history.pop();
+    let mut without_entry = change::progress(&started, Phase::Plan, json!({"a": 1}), second(2)).unwrap();
+    without_entry.history.pop();
     let plain = Transition::Progress { phase: Phase::Plan, unknown_fields: false };
-    assert_eq!(recognise(Some(&started), &silent), Ok(plain));
-    assert_eq!(check_document(&silent).warnings.len(), 1, "a gap in the literal reading");
-    silent.context.unknown.insert("x".to_owned(), json!(1));
+    assert_eq!(recognise(Some(&started), &without_entry), Ok(plain));
+    assert_eq!(
+        check_document(&without_entry).warnings.len(),
+        1,
+        "a gap in the numbers, which docs/peer.md calls only a warning"
+    );
+    without_entry.context.unknown.insert("x".to_owned(), json!(1));
     let both = Transition::Progress { phase: Phase::Plan, unknown_fields: true };
-    assert_eq!(recognise(Some(&started), &silent), Ok(both));
-    let mut noted = change::set_unknown_fields(&started, UnknownFields::of(&silent), second(2));
-    noted.history.pop();
-    assert_eq!(recognise(Some(&started), &noted), Ok(Transition::UnknownFields));
+    assert_eq!(recognise(Some(&started), &without_entry), Ok(both));
+    let mut only_unknown_fields =
+        change::set_unknown_fields(&started, UnknownFields::of(&without_entry), second(2));
+    only_unknown_fields.history.pop();
+    assert_eq!(recognise(Some(&started), &only_unknown_fields), Ok(Transition::UnknownFields));
 }
 
 #[test]
@@ -143,12 +148,12 @@ fn each_forbidden_change_is_reported_with_rule_and_pointer() {
         let mut value = done.to_value();
         change(&mut value);
         match check_write(Some(&started), &value).unwrap_err() {
-            Refusal::Invalid(invalid) => {
+            WriteRefusal::Invalid(invalid) => {
                 let found =
                     invalid.violations.iter().map(|found| format!("{} {}", found.rule, found.pointer));
                 found.collect::<Vec<_>>().join(", ")
             }
-            Refusal::Violations(violations) => format!("{violations:?}"),
+            WriteRefusal::Violations(violations) => format!("{violations:?}"),
         }
     };
     assert_eq!(refusal_after(&|value| value["sequence"] = json!(9)), "S1 /sequence");
@@ -199,7 +204,7 @@ fn only_progress_is_compacted_and_its_range_is_no_gap() {
     let compacted = change::compact(&document, 3, 5, second(3)).unwrap();
     let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
     assert_eq!(numbers, [1, 2, 6, 7, 8]);
-    assert_eq!(check_document(&compacted), protocol::peer::Checked::default());
+    assert_eq!(check_document(&compacted), protocol::peer::RuleViolations::default());
     assert_eq!(recognise(Some(&document), &compacted), Ok(Transition::Compacted));
     assert!(change::compact(&compacted, 6, 8, second(4)).is_err(), "a compacted entry in the range");
     let mut lost = compacted.clone();

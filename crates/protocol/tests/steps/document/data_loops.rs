@@ -5,7 +5,9 @@ use protocol::run::{self, Ending};
 use protocol::steps::{DataLoop, ItemsSource, Request, StepSpec, Verdict};
 use serde_json::{Value, json};
 
-use super::journal::{Journal, attempt, error, gate_failed, reported, step_id, verdict};
+use super::journal::{
+    Journal, attempt, ending_with, error_evidence, gate_failure_evidence, report_evidence, step_id,
+};
 
 fn opened() -> Journal {
     opened_with_loop_back_to("code")
@@ -31,16 +33,16 @@ fn opened_with_loop_back_to(target: &str) -> Journal {
 }
 
 fn done(journal: &mut Journal, step: &str, turn: u32) {
-    journal.ended(attempt(step, turn, 1), verdict(Verdict::Done), reported(step, "COMPLETED"));
+    journal.ended(attempt(step, turn, 1), ending_with(Verdict::Done), report_evidence(step, "COMPLETED"));
 }
 
 /// Ends the turn of `code` that reads the list of items.
 fn report_items(journal: &mut Journal, turn: u32, items: &[&str]) {
-    let mut evidence: Evidence = reported("code", "COMPLETED");
+    let mut evidence: Evidence = report_evidence("code", "COMPLETED");
     let listed: Vec<Value> = items.iter().map(|item| json!(item)).collect();
     evidence.report.as_mut().unwrap().extra_fields.insert("items".to_owned(), Value::Array(listed));
     let count = u32::try_from(items.len()).unwrap();
-    journal.ended(attempt("code", turn, 1), verdict(Verdict::Items(count)), evidence);
+    journal.ended(attempt("code", turn, 1), ending_with(Verdict::Items(count)), evidence);
 }
 
 fn request_start_at(journal: &mut Journal, step: &str) {
@@ -60,8 +62,8 @@ fn a_gate_in_a_data_loop_hands_its_findings_to_a_step_outside_of_it() {
     done(&mut journal, "plan", 1);
     report_items(&mut journal, 1, &["login"]);
     done(&mut journal, "code.1", 1);
-    let evidence = gate_failed("review.1", "the plan is wrong");
-    journal.ended(attempt("review.1", 1, 1), verdict(Verdict::GateFailed), evidence);
+    let evidence = gate_failure_evidence("review.1", "the plan is wrong");
+    journal.ended(attempt("review.1", 1, 1), ending_with(Verdict::GateFailed), evidence);
     journal.proceed();
     assert_eq!(findings(&journal, "plan"), ["review.1: the plan is wrong"]);
 }
@@ -79,8 +81,8 @@ fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
         let why = format!("round {turn}");
         journal.ended(
             attempt("review.2", turn, 1),
-            verdict(Verdict::GateFailed),
-            gate_failed("review.2", &why),
+            ending_with(Verdict::GateFailed),
+            gate_failure_evidence("review.2", &why),
         );
         if turn < 4 {
             journal.proceed();
@@ -95,7 +97,7 @@ fn a_list_that_is_read_again_keeps_what_was_found_about_the_same_items() {
 
     // The finding is not addressed yet, and the same item is in the list twice.
     request_start_at(&mut journal, "code");
-    journal.ended(attempt("code.1", 2, 1), Ending::Stopped, error("stopped"));
+    journal.ended(attempt("code.1", 2, 1), Ending::Stopped, error_evidence("stopped"));
     journal.proceed();
     report_items(&mut journal, 3, &["profile", "logout", "logout"]);
     assert_eq!(findings(&journal, "code.2"), ["review.2: round 4"]);

@@ -8,10 +8,10 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::report::{self, ReportIdentity};
 use protocol::run::{self, Absorbed, Decision, Ending, Fact, RunState};
 use protocol::steps::{
-    DEFAULT_MAX_ITERATIONS, Definition, DefinitionSource, Document, OnFailure, StepDocument, StepSpec, Steps,
+    DEFAULT_MAX_ITERATIONS, Definition, Document, OnFailure, StepDocument, StepSpec, Steps, StoredDefinition,
     Verdict, Workflow, check_document,
 };
-use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, StepId, Timestamp, Turn, Typed};
+use protocol::{AttemptId, AttemptNo, Protocol, RunId, RunLocation, StepId, Timestamp, Turn, TypedMachine};
 
 /// The id, `needs` and `loop_back_to` of a step.
 pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
@@ -19,7 +19,7 @@ pub(crate) type Outline<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 /// A run with its entries, and the parts of its document as a store would keep them.
 pub(crate) struct Journal {
     /// The machine before the first entry.
-    pub(crate) blank: Typed<Steps>,
+    pub(crate) blank: TypedMachine<Steps>,
     pub(crate) state: RunState,
     pub(crate) parts: BTreeMap<String, String>,
     pub(crate) entries: Vec<Entry>,
@@ -48,7 +48,7 @@ impl Journal {
     }
 
     pub(crate) fn open_steps(steps: Vec<StepSpec>, slots: usize) -> Self {
-        let definition = Definition::from(DefinitionSource {
+        let definition = Definition::from(StoredDefinition {
             workflow: Workflow {
                 name: "demo".to_owned(),
                 description: String::new(),
@@ -67,7 +67,7 @@ impl Journal {
         let location = RunLocation::new(RunId::new("f8c1a491").unwrap(), "/repo".to_owned());
         let at = Timestamp::from_micros(0);
         let document = Steps::open_document(&definition, &location, at);
-        let blank = Typed::<Steps>::new(definition, document);
+        let blank = TypedMachine::<Steps>::new(definition, document);
         let mut journal = Self {
             state: RunState::empty(Box::new(blank.clone()), at),
             blank,
@@ -95,7 +95,7 @@ impl Journal {
             actions: decision.actions,
             timers: Vec::new(),
         };
-        self.state.fold_context(&entry);
+        self.state.fold_timers_and_hosts(&entry);
         let machine = &mut self.state.run.machine;
         for path in machine.record(&entry).unwrap() {
             self.parts.insert(path.clone(), machine.part(&path));
@@ -105,7 +105,7 @@ impl Journal {
     }
 
     pub(crate) fn document(&self) -> &Document {
-        &Typed::<Steps>::of(&*self.state.run.machine).unwrap().document
+        &TypedMachine::<Steps>::of(&*self.state.run.machine).unwrap().document
     }
 
     #[track_caller]
@@ -143,17 +143,18 @@ pub(crate) fn attempt(id: &str, turn: u32, attempt_no: u32) -> AttemptId {
     AttemptId { step: step_id(id), turn: Turn(turn), attempt_no: AttemptNo(attempt_no) }
 }
 
-/// A report with this verdict.
-pub(crate) fn verdict(verdict: Verdict) -> Ending {
+/// How an attempt ends whose report has this verdict.
+pub(crate) fn ending_with(verdict: Verdict) -> Ending {
     Ending::Reported(serde_json::to_value(verdict).unwrap())
 }
 
-pub(crate) fn reported(step: &str, status: &str) -> Evidence {
+/// The evidence of an attempt that ended with a report.
+pub(crate) fn report_evidence(step: &str, status: &str) -> Evidence {
     report(step, status, "did it", false)
 }
 
-/// A report of a failed gate, with the reason.
-pub(crate) fn gate_failed(step: &str, why: &str) -> Evidence {
+/// The evidence of a gate whose report says that it failed, with the reason.
+pub(crate) fn gate_failure_evidence(step: &str, why: &str) -> Evidence {
     report(step, "COMPLETED", why, true)
 }
 
@@ -171,6 +172,7 @@ fn report(step: &str, status: &str, log: &str, gate_failure: bool) -> Evidence {
     Evidence { report: Some(report::parse(text.as_bytes(), &expected).unwrap()), ..Evidence::default() }
 }
 
-pub(crate) fn error(text: &str) -> Evidence {
+/// The evidence of an attempt that ended with an error and without a report.
+pub(crate) fn error_evidence(text: &str) -> Evidence {
     Evidence { error: Some(text.to_owned()), ..Evidence::default() }
 }

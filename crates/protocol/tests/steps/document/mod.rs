@@ -1,10 +1,10 @@
-//! The document of `steps`: the specification's examples, and the documents of runs entry by entry.
+//! The document of `steps`: the original's examples, and the documents of runs entry by entry.
 
 mod data_loops;
 mod journal;
 mod specified;
 
-use journal::{Journal, attempt, error, reported, verdict};
+use journal::{Journal, attempt, ending_with, error_evidence, report_evidence};
 use protocol::Timestamp;
 use protocol::entry::{Entry, Input};
 use protocol::run::{self, Absorbed, Ending, Fact, RunState};
@@ -44,7 +44,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
         (Status::Running, 1, Some(1_000_000))
     );
 
-    journal.ended(attempt("a", 1, 1), Ending::Failed, error("Agent process exited with code 1"));
+    journal.ended(attempt("a", 1, 1), Ending::Failed, error_evidence("Agent process exited with code 1"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts), (Status::Pending, 1));
     assert_eq!(a.last_error.as_deref(), Some("Agent process exited with code 1"));
@@ -56,7 +56,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
     journal.commit(Input::Fact { fact, evidence: None }, decision);
     assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));
 
-    journal.ended(attempt("a", 1, 2), verdict(Verdict::Done), reported("a", "COMPLETED"));
+    journal.ended(attempt("a", 1, 2), ending_with(Verdict::Done), report_evidence("a", "COMPLETED"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts, a.last_error.clone()), (Status::Completed, 2, None));
     assert_eq!(a.report_path.as_deref(), Some("/repo/.agents/runs/f8c1a491/reports/f8c1a491__a.json"));
@@ -65,14 +65,14 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
         (vec!["PLAN.md".to_owned()], vec!["did it".to_owned()])
     );
     assert_eq!(a.metrics["lines"], "245");
-    assert_eq!(journal.document().head.updated_at.stamp().as_micros(), 4_000_000);
+    assert_eq!(journal.document().run_fields.updated_at.stamp().as_micros(), 4_000_000);
 }
 
 #[test]
 fn a_stopped_attempt_does_not_count() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.request(run::Request::Stop);
-    journal.ended(attempt("a", 1, 1), Ending::Stopped, error("Agent process was stopped"));
+    journal.ended(attempt("a", 1, 1), Ending::Stopped, error_evidence("Agent process was stopped"));
     let a = journal.step("a");
     assert_eq!((a.status, a.attempts), (Status::Pending, 0));
     assert_eq!(a.last_error.as_deref(), Some("Agent process was stopped"));
@@ -81,8 +81,8 @@ fn a_stopped_attempt_does_not_count() {
 #[test]
 fn entries_fold_to_the_state_and_parts_assemble_to_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
-    journal.ended(attempt("b", 1, 1), Ending::Interrupted, error("shim killed"));
-    journal.ended(attempt("a", 1, 1), verdict(Verdict::Done), reported("a", "OK"));
+    journal.ended(attempt("b", 1, 1), Ending::Interrupted, error_evidence("shim killed"));
+    journal.ended(attempt("a", 1, 1), ending_with(Verdict::Done), report_evidence("a", "OK"));
     let mut state = RunState::empty(Box::new(journal.blank.clone()), Timestamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();

@@ -1,11 +1,11 @@
-//! The specification's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
+//! The original's scenarios: its three snapshots of a loop-back, and its mutation events 1 to 5.
 
 use protocol::StepId;
 use protocol::run::{self, Ending, Fact};
 use protocol::steps::{Request, Verdict};
 use serde_json::{Value, json};
 
-use super::journal::{Journal, attempt, error, gate_failed, reported, verdict};
+use super::journal::{Journal, attempt, ending_with, error_evidence, gate_failure_evidence, report_evidence};
 
 const CODING: &str = "coding";
 const REVIEW: &str = "code_review";
@@ -22,7 +22,7 @@ fn assert_shows(journal: &Journal, expected: &Value) {
 }
 
 fn done(journal: &mut Journal, step: &str, turn: u32) {
-    journal.ended(attempt(step, turn, 1), verdict(Verdict::Done), reported(step, "COMPLETED"));
+    journal.ended(attempt(step, turn, 1), ending_with(Verdict::Done), report_evidence(step, "COMPLETED"));
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn a_loop_back_gives_the_three_specified_snapshots() {
     let mut journal =
         Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING)), ("docs", &[REVIEW], None)]);
     done(&mut journal, CODING, 1);
-    let failed = verdict(Verdict::GateFailed);
-    journal.ended(attempt(REVIEW, 1, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+    let failed = ending_with(Verdict::GateFailed);
+    journal.ended(attempt(REVIEW, 1, 1), failed, gate_failure_evidence(REVIEW, "found P0 issues"));
     assert_shows(
         &journal,
         &json!({
@@ -73,7 +73,7 @@ fn a_loop_back_gives_the_three_specified_snapshots() {
     );
 }
 
-/// Events 1 to 4; the fifth is the loop-back above. `attempts` counts at the start, as in the specification's examples.
+/// Events 1 to 4; the fifth is the loop-back above. `attempts` counts at the start, as in the original's examples.
 #[test]
 fn the_document_follows_the_specified_mutation_events() {
     let mut journal = Journal::open_with(&[("planning", &[], None), (CODING, &["planning"], None)], 0);
@@ -109,14 +109,14 @@ fn the_document_follows_the_specified_mutation_events() {
     );
 
     let exited = "Agent process exited with code 1: SyntaxError in generated code";
-    journal.ended(attempt(CODING, 1, 1), Ending::Failed, error(exited));
+    journal.ended(attempt(CODING, 1, 1), Ending::Failed, error_evidence(exited));
     assert_shows(&journal, &json!({"coding": {"status": "PENDING", "attempts": 1, "last_error": exited}}));
     journal.absorb(Fact::BackoffElapsed { attempt: attempt(CODING, 1, 1) }, None);
     assert_shows(
         &journal,
         &json!({"coding": {"status": "RUNNING", "attempts": 2, "last_error": exited, "ended_at": null}}),
     );
-    journal.ended(attempt(CODING, 1, 2), Ending::Failed, error(exited));
+    journal.ended(attempt(CODING, 1, 2), Ending::Failed, error_evidence(exited));
     assert_shows(
         &journal,
         &json!({
@@ -133,8 +133,8 @@ fn a_gate_failure_beyond_the_limit_fails_the_gate() {
     let mut journal = Journal::open(&[(CODING, &[], None), (REVIEW, &[CODING], Some(CODING))]);
     for turn in 1..=4 {
         done(&mut journal, CODING, turn);
-        let failed = verdict(Verdict::GateFailed);
-        journal.ended(attempt(REVIEW, turn, 1), failed, gate_failed(REVIEW, "found P0 issues"));
+        let failed = ending_with(Verdict::GateFailed);
+        journal.ended(attempt(REVIEW, turn, 1), failed, gate_failure_evidence(REVIEW, "found P0 issues"));
         let status = if turn < 4 { "COMPLETED" } else { "FAILED" };
         assert_shows(&journal, &json!({"code_review": {"status": status, "iteration_count": turn - 1}}));
         if turn < 4 {
@@ -149,7 +149,11 @@ fn a_run_that_starts_again_keeps_what_the_failed_gate_has_found() {
     for turn in 1..=4 {
         done(&mut journal, CODING, turn);
         let why = format!("found P0 issues in round {turn}");
-        journal.ended(attempt(REVIEW, turn, 1), verdict(Verdict::GateFailed), gate_failed(REVIEW, &why));
+        journal.ended(
+            attempt(REVIEW, turn, 1),
+            ending_with(Verdict::GateFailed),
+            gate_failure_evidence(REVIEW, &why),
+        );
         if turn < 4 {
             journal.proceed();
         }
@@ -163,7 +167,7 @@ fn a_run_that_starts_again_keeps_what_the_failed_gate_has_found() {
     journal.proceed();
     assert_eq!(findings(&journal), ["code_review: found P0 issues in round 4"]);
     journal.request(run::Request::Protocol(serde_json::to_value(&start_at).unwrap()));
-    journal.ended(attempt(CODING, 5, 1), Ending::Stopped, error("stopped"));
+    journal.ended(attempt(CODING, 5, 1), Ending::Stopped, error_evidence("stopped"));
     journal.proceed();
     assert_eq!(findings(&journal).len(), 1, "the coding step has not addressed it yet");
     done(&mut journal, CODING, 6);

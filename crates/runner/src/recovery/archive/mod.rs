@@ -1,9 +1,9 @@
 //! A run as one file: its spec, its journal, and the files of its attempts.
 //!
-//! The archive is a plain tar: `manifest.json` first, then `definition.json`, `journal.jsonl` (one stored entry per
-//! line) and `attempts/STEP/TURN.ATTEMPT/…`. The same run gives the same bytes. Parts, snapshots and outbox are left
-//! out, because the journal gives them. So are launch files, whose variables may hold secrets, and claims, which name
-//! processes of one machine.
+//! The archive is a plain tar: `manifest.json` first, then `definition.json` (the run spec), `journal.jsonl` (one
+//! stored entry per line) and `attempts/STEP/TURN.ATTEMPT/…`. The same run gives the same bytes. Parts, snapshots and
+//! outbox are left out, because the journal gives them. So are launch files, whose variables may hold secrets, and
+//! claims, which name processes of one machine.
 
 mod read;
 mod write;

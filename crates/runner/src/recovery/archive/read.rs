@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use protocol::entry::{Author, RecoverySource};
 use protocol::run::RunStatus;
-use protocol::{Kinds, Revision, RunId, RunLocation, Timestamp};
+use protocol::{Protocols, Revision, RunId, RunLocation, Timestamp};
 use store::{
     AnyStore, Backend, COMMIT_LIMIT, CommitError, Digest, ReadError, RunWriteError, RunWriter, WriteId,
 };
 use supervisor::AttemptDir;
-use supervisor::git::{self, RunTrees, WorktreeOptions};
+use supervisor::git::{self, RunWorktrees, WorktreeOptions};
 use tar::{Archive, EntryType};
 use tempfile::TempDir;
 
 use super::{ArchivedFile, DEFINITION, FORMAT, JOURNAL, MANIFEST, Manifest, parse_attempt_path};
-use crate::recovery::{Replay, ReplayError, definition_of, epoch_at};
+use crate::recovery::{Replay, ReplayError, recovery_epoch, spec_digest};
 use crate::run::RunSpec;
 
 /// Where to import a run to.
@@ -66,7 +66,7 @@ pub enum ImportError {
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot void its live attempts")]
-    Void(#[from] supervisor::ClaimError),
+    VoidAttempts(#[from] supervisor::ClaimError),
     #[error(transparent)]
     Store(#[from] RunWriteError),
     #[error(transparent)]
@@ -94,12 +94,12 @@ pub fn unpack(store: &AnyStore, archive: impl Read) -> Result<Unpacked, ImportEr
 /// Imports a run from an archive: all of it, or nothing.
 pub async fn import(
     store: &AnyStore,
-    kinds: Kinds,
+    protocols: Protocols,
     unpacked: Unpacked,
     import_target: &ImportTarget,
 ) -> Result<Imported, ImportError> {
     let Unpacked { manifest, directory } = unpacked;
-    let Some(kind) = kinds.find(&manifest.protocol) else {
+    let Some(kind) = protocols.find(&manifest.protocol) else {
         return Err(ImportError::UnknownProtocol { found: manifest.protocol });
     };
     let blob = fs::read(directory.path().join(DEFINITION)).map_err(ImportError::Read)?;
@@ -125,7 +125,7 @@ pub async fn import(
         created: &created,
     };
     let mut replay = Replay::begin(kind, spec).map_err(first_entry_error)?;
-    replay.keeps_document = store.exposes_documents();
+    replay.commits_whole_document = store.has_public_documents();
     let written = store.put_run(|writer| archive.write(replay, writer)).await;
     let (revision, status, interrupted) = match written {
         Ok(written) => {
@@ -139,7 +139,9 @@ pub async fn import(
                 error,
                 ImportError::Store(
                     RunWriteError::Unavailable(_)
-                        | RunWriteError::Refused(CommitError::Unknown { .. } | CommitError::Unavailable(_))
+                        | RunWriteError::Refused(
+                            CommitError::OutcomeUnknown { .. } | CommitError::Unavailable(_)
+                        )
                 )
             );
             if created.get() && is_known {
@@ -183,7 +185,8 @@ fn relocate(spec: &mut RunSpec, import_target: &ImportTarget) -> bool {
     options.location.state_dir = None;
     if let Some(worktrees) = &mut options.worktrees {
         relocate_worktrees(worktrees, &old_run, &options.location, import_target);
-        let path = options.trees().map(|trees| trees.path(None).display().to_string());
+        let path =
+            options.run_worktrees().map(|run_worktrees| run_worktrees.path(None).display().to_string());
         options.location.worktree = path;
     }
     true
@@ -201,7 +204,7 @@ fn relocate_worktrees(
     worktrees.checkout = None;
     worktrees.dir = import_target.worktrees_dir.join(location.run.as_str());
     if worktrees.integration.is_none() && location.run != *old_run {
-        let old = RunTrees::new(old_run.clone(), repo.to_owned(), worktrees.clone());
+        let old = RunWorktrees::new(old_run.clone(), repo.to_owned(), worktrees.clone());
         if let Ok(tip) = git::commit_of(repo, &old.integration_branch()) {
             worktrees.start = tip;
         }
@@ -267,8 +270,8 @@ impl ArchiveImport<'_> {
         let commit =
             replay.add(&recovery_entry.encode(), WriteId::new()).expect("BUG: the entry always fits");
         replay.position = writer.append(&commit)?;
-        let created = self.manifest.created_at.timestamp().unwrap_or_default();
-        writer.set_created_and_epoch(&replay.run, created, epoch_at(*now))?;
+        let created = self.manifest.created_at.to_jiff().unwrap_or_default();
+        writer.set_created_and_epoch(&replay.run, created, recovery_epoch(*now))?;
         let interrupted = self.move_attempt_files(&replay)?;
         Ok((replay.revision(), replay.state.run.status, interrupted))
     }
@@ -280,8 +283,8 @@ impl ArchiveImport<'_> {
         body: String,
         writer: &mut RunWriter<'_>,
     ) -> Result<String, FirstEntryError> {
-        if definition_of(&body)? != Digest::of(&self.blob) {
-            return Err(ReplayError::NoDefinition.into());
+        if spec_digest(&body)? != Digest::of(&self.blob) {
+            return Err(ReplayError::NoSpec.into());
         }
         if !self.relocated {
             writer.put_blob(&self.blob)?;

@@ -16,7 +16,7 @@ use super::{
     ATTEMPT_FILES, ATTEMPTS, ArchivedFile, DEFINITION, FORMAT, JOURNAL, LOGS, MANIFEST, Manifest,
     parse_attempt_path,
 };
-use crate::recovery::{ReplayError, definition_of};
+use crate::recovery::{ReplayError, spec_digest};
 use crate::run::{LoadError, decode};
 
 /// Whether the output of the agents is archived.
@@ -58,7 +58,7 @@ pub async fn export(
     let entries = store.entries(run, Revision(0)).await?;
     let protocol = store.protocol(run).await?.ok_or(ExportError::Damaged("it is gone"))?;
     let first = entries.first().ok_or(ExportError::Damaged("its journal is empty"))?;
-    let definition = store.blob(&definition_of(&first.body)?).await?;
+    let definition = store.blob(&spec_digest(&first.body)?).await?;
     let created_at = decode(run, first)?.at;
     let lines: String = entries.iter().flat_map(|entry| [entry.body.as_str(), "\n"]).collect();
     let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;

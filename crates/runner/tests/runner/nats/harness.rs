@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::entry::{Author, Entry, Input};
 use protocol::run::{Fact, Request, start_queued};
 use protocol::steps::{Definition, Steps};
-use protocol::{AttemptId, KINDS, KindOf, Revision, RunId};
+use protocol::{AttemptId, PROTOCOLS, Revision, RunId, protocol_kind};
 use runner::{Clock, Engine, EngineConfig, EngineError, EngineExit, EngineRequest, Journal};
 use store::{AnyStore, LockPurpose, NatsSettings, NatsStore};
 use tempfile::TempDir;
@@ -31,11 +31,11 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         // So long that no lease expires during a test.
         let settings = NatsSettings { lease: Duration::from_secs(600), ..server.settings() };
-        let (store, run) = (nats::any(NatsStore::new(settings)), RunId::new("trial").unwrap());
+        let (store, run) = (nats::any_store(NatsStore::new(settings)), RunId::new("trial").unwrap());
         let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
         let profile = harness::wrapper(Path::new("/bin/true"));
-        let spec = harness::spec(&definition, &run, directory.path(), Some(profile));
-        runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, harness::test_author(), spec)
+        let spec = harness::run_spec(&definition, &run, directory.path(), Some(profile));
+        runner::open(&store, &Clock::system(), protocol_kind::<Steps>(), harness::test_author(), spec)
             .await
             .unwrap();
         Self { server, directory, store, run }
@@ -58,7 +58,7 @@ impl Fixture {
     }
 
     pub(crate) async fn journal(&self) -> Journal {
-        Journal::load(&self.store, &Clock::system(), KINDS, &self.run).await.unwrap().unwrap()
+        Journal::load(&self.store, &Clock::system(), PROTOCOLS, &self.run).await.unwrap().unwrap()
     }
 
     /// Returns the attempts that may be alive, with their hosts.
@@ -97,7 +97,7 @@ impl Fixture {
             harness::engine_config_at(&self.directory.path().join(name), Path::new("/bin/false"));
         let author = match engine_config.author {
             Author::Engine { boot_id, pid, .. } => Author::Engine { host: name.to_owned(), boot_id, pid },
-            Author::Person { .. } | Author::Client { .. } => panic!("an engine writes as one"),
+            Author::Person { .. } | Author::BucketClient { .. } => panic!("an engine writes as one"),
         };
         EngineConfig { author, ..engine_config }
     }

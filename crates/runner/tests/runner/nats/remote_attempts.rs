@@ -1,6 +1,6 @@
 //! Attempts on another host are not adopted, started or failed; everything else continues.
 
-use protocol::run::{Request, RunStatus, StopCause};
+use protocol::run::{Request, RunStatus, RunStopCause};
 use runner::EngineExit;
 
 use super::harness::Fixture;
@@ -48,12 +48,12 @@ async fn an_engine_that_returns_adopts_the_attempts_of_its_host() {
 async fn a_run_is_stopping_as_long_as_an_attempt_is_on_another_host() {
     let fixture = Fixture::with_started_step().await;
     assert_eq!(fixture.drive(fixture.host("b"), Request::Stop).await.unwrap(), EngineExit::Remote);
-    assert_eq!(fixture.journal().await.state.run.status, RunStatus::Stopping(StopCause::Requested));
+    assert_eq!(fixture.journal().await.state.run.status, RunStatus::Stopping(RunStopCause::Requested));
     assert_eq!(as_strs(&fixture.attempt_hosts().await), [ON_A]);
     // Only the host of the attempt can stop it.
     assert_eq!(
         fixture.drive(fixture.host("a"), Request::Stop).await.unwrap(),
-        EngineExit::Stopped(StopCause::Requested)
+        EngineExit::Stopped(RunStopCause::Requested)
     );
     assert_eq!(as_strs(&fixture.attempt_hosts().await), []);
 }

@@ -1,4 +1,5 @@
-//! Another client of the bucket, which reads and writes the entry of one cycle.
+//! Another client of the bucket. It reads and writes the KV entry of one peer cycle: its document, with the engine's
+//! part in the member `callboard`.
 
 use async_nats::jetstream::{self, stream::Stream};
 use async_nats::{HeaderMap, HeaderValue};
@@ -16,7 +17,11 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn of(server: &Server, run: &RunId) -> Self {
-        let client = async_nats::connect(server.address()).await.unwrap();
+        Self::at(&server.address(), run).await
+    }
+
+    pub(crate) async fn at(address: &str, run: &RunId) -> Self {
+        let client = async_nats::connect(address).await.unwrap();
         Self { context: jetstream::new(client), key: run.to_string() }
     }
 
@@ -28,7 +33,7 @@ impl Client {
         self.context.delete_stream(format!("KV_{BUCKET}")).await.unwrap();
     }
 
-    /// Returns the newest entry with its sequence number.
+    /// Returns the newest entry with its stream sequence: NATS's number, not the `sequence` in the document.
     pub(crate) async fn get(&self) -> (u64, Value) {
         let (sequence, bytes) = self.bytes(&self.key).await;
         (sequence, serde_json::from_slice(&bytes).unwrap())
@@ -40,14 +45,14 @@ impl Client {
         (message.sequence, message.payload.to_vec())
     }
 
-    /// Writes the entry if the newest one has this sequence number. Returns the new sequence number.
+    /// Writes the entry if the newest one has this stream sequence. Returns the new stream sequence.
     pub(crate) async fn update(&self, entry: &Value, sequence: u64) -> u64 {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Expected-Last-Subject-Sequence", HeaderValue::from(sequence));
         self.publish(serde_json::to_vec_pretty(entry).unwrap(), headers).await
     }
 
-    /// Writes the entry whatever the newest one is. Returns the new sequence number.
+    /// Writes the entry whatever the newest one is. Returns the new stream sequence.
     pub(crate) async fn put(&self, bytes: impl Into<Vec<u8>>) -> u64 {
         self.publish(bytes.into(), HeaderMap::new()).await
     }

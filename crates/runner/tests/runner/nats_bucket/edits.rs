@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use protocol::KINDS;
+use protocol::PROTOCOLS;
 use protocol::edit::Patch;
 use runner::{Clock, EditError, Journal, edit};
 use serde_json::json;
 use store::{CommitError, NatsSettings, NatsStore};
-use testkit::harness::cycle::start_planning_on;
+use testkit::harness::peer_cycle::start_planning_on;
 use testkit::harness::test_author;
 use testkit::nats::{self, Proxy, Server};
 
 use super::Fixture;
-use crate::cycle_document;
+use crate::peer_document;
 
-/// Sets a field of the planner's output.
+/// Returns a patch that sets a field of the planner's output.
 fn draft(text: impl serde::Serialize) -> Patch {
     Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!(text))])
 }
@@ -32,13 +32,13 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_s
     let addresses = servers.each_ref().map(Server::address).join(",");
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let store = NatsStore::new(settings.clone());
-    let cycle = start_planning_on(&nats::any(store.clone()), directory.path()).await;
+    let cycle = start_planning_on(&nats::any_store(store.clone()), directory.path()).await;
     assert_eq!(store.open().await.unwrap(), [], "three replicas of everything");
     one_of_eight_wins(&settings, &cycle).await;
 }
 
 async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
-    let expected = cycle_document(cycle).sequence;
+    let expected = peer_document(cycle).sequence;
     for round in 0..5 {
         let expected = expected + round;
         // Each writer has a connection of its own, as in its own process. All have read before the first one writes.
@@ -59,7 +59,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
             assert_eq!((conflict.expected, conflict.found), (expected, expected + 1));
         }
     }
-    let document = cycle_document(&load(NatsStore::new(settings.clone()), cycle).await);
+    let document = peer_document(&load(NatsStore::new(settings.clone()), cycle).await);
     assert_eq!((document.sequence, document.history.len() as u64), (expected + 5, document.sequence));
 }
 
@@ -68,7 +68,7 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let fixture = Fixture::new().await;
     let proxy = Proxy::to(&fixture.server).await;
     let mut cycle = load_through(&fixture, proxy.store(Duration::from_secs(60))).await;
-    let document = cycle_document(&cycle);
+    let document = peer_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
     let (stored, _) = fixture.client.get().await;
     proxy.drop_answers_after_bucket_write();
@@ -83,7 +83,7 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
         (&entry["sequence"], entry["history"].as_array().unwrap().len()),
         (&json!(expected + 1), entries + 1)
     );
-    assert_eq!(cycle_document(&fixture.load_again().await).history.len(), entries + 1);
+    assert_eq!(peer_document(&fixture.load_again().await).history.len(), entries + 1);
 }
 
 #[tokio::test]
@@ -91,15 +91,15 @@ async fn an_edit_repeated_after_an_unknown_outcome_is_made_once() {
     let fixture = Fixture::new().await;
     let proxy = Proxy::to(&fixture.server).await;
     let mut cycle = load_through(&fixture, proxy.store(Duration::from_millis(300))).await;
-    let document = cycle_document(&cycle);
+    let document = peer_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
     proxy.drop_answers_after_bucket_write();
     let unknown = edit(&mut cycle, test_author(), None, expected, &draft("once")).await;
-    assert!(matches!(unknown, Err(EditError::Commit(CommitError::Unknown { .. }))), "{unknown:?}");
+    assert!(matches!(unknown, Err(EditError::Commit(CommitError::OutcomeUnknown { .. }))), "{unknown:?}");
     let mut cycle = fixture.load_again().await;
     let again = edit(&mut cycle, test_author(), None, expected, &draft("once")).await.unwrap();
     assert_eq!((again.sequence, again.written), (expected + 1, false));
-    assert_eq!(cycle_document(&cycle).history.len(), entries + 1);
+    assert_eq!(peer_document(&cycle).history.len(), entries + 1);
 }
 
 async fn load_through(fixture: &Fixture, store: NatsStore) -> Journal {
@@ -107,5 +107,5 @@ async fn load_through(fixture: &Fixture, store: NatsStore) -> Journal {
 }
 
 async fn load(store: NatsStore, cycle: &Journal) -> Journal {
-    Journal::load(&nats::any(store), &Clock::system(), KINDS, &cycle.run).await.unwrap().unwrap()
+    Journal::load(&nats::any_store(store), &Clock::system(), PROTOCOLS, &cycle.run).await.unwrap().unwrap()
 }

@@ -1,14 +1,14 @@
-//! A waiting engine sees external writes.
+//! A waiting engine resolves external writes: it absorbs a valid one, and restores the document after any other.
 
 use std::path::Path;
 
-use protocol::KindOf;
 use protocol::peer::Peer;
+use protocol::protocol_kind;
 use protocol::run::Request;
 use runner::{Clock, Engine, EngineExit, EngineRequest};
 use serde_json::json;
 use store::{LockPurpose, NatsStore};
-use testkit::harness::{engine_config_at, new_cycle, run_of, spec, test_author};
+use testkit::harness::{engine_config_at, new_peer_cycle, run_of, run_spec, test_author};
 use testkit::nats;
 use tokio::sync::mpsc;
 
@@ -20,15 +20,15 @@ async fn a_waiting_engine_resolves_external_writes() {
     let fixture = Fixture::new().await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
     // The cycle is paused and has no attempts, so the engine waits.
-    let definition = new_cycle("peer:global:cycle:1");
+    let definition = new_peer_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
-    let spec = spec(&definition, &run, fixture.directory.path(), None);
-    runner::open(&fixture.store, &Clock::system(), KindOf::<Peer>::STATIC, test_author(), spec)
+    let spec = run_spec(&definition, &run, fixture.directory.path(), None);
+    runner::open(&fixture.store, &Clock::system(), protocol_kind::<Peer>(), test_author(), spec)
         .await
         .unwrap();
     let client = Client::of(&fixture.server, &run).await;
     // A connection of its own, as in another process.
-    let (store, key) = (nats::any(NatsStore::new(fixture.settings())), run.to_string());
+    let (store, key) = (nats::any_store(NatsStore::new(fixture.settings())), run.to_string());
     let engine_config = engine_config_at(fixture.directory.path(), Path::new("/bin/false"));
     let driving = async move {
         let mut observer = ();

@@ -1,16 +1,20 @@
-//! External writes to a cycle's document: a valid one is absorbed, any other is quarantined and the document
-//! restored. The engine's part of an entry is its member `callboard`.
+//! External writes to the document of a peer cycle. A valid one is absorbed: committed as an edit in the name of its
+//! writer. Any other is quarantined, and the document restored. The engine's part of a KV entry is its member
+//! `callboard`.
 
-use protocol::KINDS;
+use std::sync::Arc;
+
+use protocol::PROTOCOLS;
 use protocol::entry::{Author, Input};
 use protocol::peer::Event;
 use runner::{Clock, LoadError, rebuild_document};
 use serde_json::{Value, json};
-use store::NatsStore;
+use store::{NatsStore, Store};
+use testkit::harness::{CommitFault, FaultyStore};
 
 use super::Fixture;
 use super::client::{BUCKET, Client};
-use crate::cycle_document;
+use crate::peer_document;
 
 /// Changes the planner's output and nothing else.
 fn with_draft(entry: &Value, draft: &str) -> Value {
@@ -35,12 +39,12 @@ fn with_draft_and_history(entry: &Value, draft: &str) -> Value {
 async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
     for write in [with_draft, with_draft_and_history] {
         let mut fixture = Fixture::new().await;
-        let before = cycle_document(&fixture.cycle);
+        let before = peer_document(&fixture.cycle);
         let (sequence, entry) = fixture.client.get().await;
         assert_eq!(entry["phases"]["plan"]["status"], "in_progress");
         let theirs = fixture.client.update(&write(&entry, "theirs"), sequence).await;
         fixture.cycle.reload().await.unwrap();
-        let document = cycle_document(&fixture.cycle);
+        let document = peer_document(&fixture.cycle);
         assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
         assert_eq!(
             (document.sequence, document.history.len()),
@@ -50,7 +54,7 @@ async fn a_correct_write_is_absorbed_in_the_name_of_its_writer() {
         assert_eq!(history_entry.event, Event::Progress);
         assert_eq!(history_entry.unknown["by"], format!("another client of the bucket `{BUCKET}`"));
         let absorbing = fixture.cycle.entry(fixture.cycle.position.revision).await.unwrap().unwrap();
-        assert_eq!(absorbing.by, Author::Client { bucket: BUCKET.to_owned(), sequence: theirs });
+        assert_eq!(absorbing.by, Author::BucketClient { bucket: BUCKET.to_owned(), sequence: theirs });
         assert!(matches!(absorbing.input, Input::Edited { from: None, .. }));
         // The bucket has the engine's document again.
         let (_, entry) = fixture.client.get().await;
@@ -71,7 +75,7 @@ async fn an_added_error_is_absorbed_and_a_removed_one_is_restored() {
     entry["phases"]["plan"]["errors"] = json!([slow]);
     fixture.client.update(&entry, sequence).await;
     fixture.cycle.reload().await.unwrap();
-    let document = cycle_document(&fixture.cycle);
+    let document = peer_document(&fixture.cycle);
     assert_eq!(json!(document.phases.plan.errors), json!([slow]));
     assert_eq!(document.history.last().unwrap().event, Event::Progress);
     let corrupt = |now: &Value| {
@@ -98,7 +102,7 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     let mut fixture = Fixture::new().await;
     let (_, old) = fixture.client.get().await;
     let patch = protocol::edit::Patch::Set(vec![("/phases/plan/output/draft".to_owned(), json!("ours"))]);
-    let expected = cycle_document(&fixture.cycle).sequence;
+    let expected = peer_document(&fixture.cycle).sequence;
     runner::edit(&mut fixture.cycle, testkit::harness::test_author(), None, expected, &patch).await.unwrap();
     type Corrupt = fn(&Value) -> Option<Vec<u8>>;
     let cases: [(&str, Corrupt); 7] = [
@@ -136,23 +140,23 @@ async fn an_invalid_write_is_quarantined_and_the_document_restored() {
     for stale in [old.clone(), with_draft(&old, "late")] {
         assert_restored(&mut fixture, "stale", |_| Some(stale.to_string().into_bytes())).await;
     }
-    runner::verify(&fixture.store, &Clock::system(), KINDS, &fixture.cycle.run).await.unwrap();
+    runner::verify(&fixture.store, &Clock::system(), PROTOCOLS, &fixture.cycle.run).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_implausible_sequence_number_is_ignored() {
     let mut fixture = Fixture::new().await;
     for claimed in [u64::MAX, u64::MAX - 1, 1 << 40] {
-        let before = cycle_document(&fixture.cycle).sequence;
+        let before = peer_document(&fixture.cycle).sequence;
         fixture.client.put(json!({ "sequence": claimed }).to_string()).await;
         fixture.cycle.reload().await.unwrap();
-        assert_eq!(cycle_document(&fixture.cycle).sequence, before + 1);
+        assert_eq!(peer_document(&fixture.cycle).sequence, before + 1);
     }
 }
 
 /// Writes a corrupted document and asserts that it is quarantined and the document before it restored.
 async fn assert_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
-    let before = cycle_document(&fixture.cycle);
+    let before = peer_document(&fixture.cycle);
     let (_, entry) = fixture.client.get().await;
     let bytes = corrupt(&entry);
     let sequence = match &bytes {
@@ -160,7 +164,7 @@ async fn assert_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Va
         None => fixture.client.delete().await,
     };
     fixture.cycle.reload().await.unwrap_or_else(|error| panic!("{case}: {error}"));
-    let document = cycle_document(&fixture.cycle);
+    let document = peer_document(&fixture.cycle);
     assert_eq!(document.phases, before.phases, "{case}");
     let history_entry = document.history.last().unwrap();
     assert_eq!(
@@ -187,7 +191,7 @@ async fn an_edit_resolves_an_external_write_first() {
     let (sequence, entry) = fixture.client.get().await;
     fixture.client.update(&with_draft(&entry, "theirs"), sequence).await;
     // The edit was based on the document before that write. It changes another field, so both are applied.
-    let expected = cycle_document(&fixture.cycle).sequence;
+    let expected = peer_document(&fixture.cycle).sequence;
     let note = protocol::edit::Patch::Set(vec![("/note".to_owned(), json!("ours"))]);
     let edited = runner::edit(&mut fixture.cycle, testkit::harness::test_author(), None, expected, &note)
         .await
@@ -226,15 +230,15 @@ async fn a_request_does_not_overwrite_an_external_write() {
 #[tokio::test]
 async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     let fixture = Fixture::new().await;
-    let before = cycle_document(&fixture.cycle);
+    let before = peer_document(&fixture.cycle);
     let (last, _) = fixture.client.get().await;
     fixture.client.delete_bucket().await;
     assert!(fixture.store.load(&fixture.cycle.run).await.is_err(), "the store reports it as missing");
     let nats = NatsStore::new(fixture.settings());
-    let store = testkit::nats::any(nats.clone());
+    let store = testkit::nats::any_store(nats.clone());
     assert_eq!(nats.rebuild_buckets().await.unwrap(), [BUCKET]);
-    let rebuilt = rebuild_document(&store, &Clock::system(), KINDS, &fixture.cycle.run).await;
-    assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0);
+    let rebuilt = rebuild_document(&store, &Clock::system(), PROTOCOLS, &fixture.cycle.run).await;
+    assert_eq!(rebuilt.unwrap().unwrap().unwrap().sequence, 0, "the new bucket has no message under the key");
     let (sequence, entry) = fixture.client.get().await;
     assert!(sequence > last, "its sequence numbers continue");
     assert_eq!(entry["phases"], json!(before.phases));
@@ -242,8 +246,34 @@ async fn a_deleted_bucket_is_rebuilt_from_the_journal() {
     assert_eq!(fixture.load_again().await.external_write, None);
     // The second call has nothing to do.
     assert_eq!(nats.rebuild_buckets().await.unwrap(), Vec::<String>::new());
-    let again = rebuild_document(&store, &Clock::system(), KINDS, &fixture.cycle.run).await.unwrap();
+    let again = rebuild_document(&store, &Clock::system(), PROTOCOLS, &fixture.cycle.run).await.unwrap();
     assert_eq!(again, Some(None));
+}
+
+/// Regression: it was rejected for the size of the write that it had replaced.
+#[tokio::test]
+async fn a_write_that_replaces_one_that_is_too_large_is_absorbed() {
+    let fixture = Fixture::new().await;
+    let (sequence, entry) = fixture.client.get().await;
+    let large = fixture.client.update(&with_draft(&entry, "large"), sequence).await;
+    let (address, run) = (fixture.server.address(), fixture.cycle.run.clone());
+    let mut replacement = Some(with_draft(&entry, "small"));
+    let store = FaultyStore::with_fault_for_entry(fixture.store.clone(), move |_| {
+        let entry = replacement.take()?;
+        let write = async { Client::at(&address, &run).await.update(&entry, large).await };
+        let write_in_runtime = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(write)
+        };
+        // This thread has a runtime already, and cannot enter another one.
+        std::thread::scope(|scope| scope.spawn(write_in_runtime).join()).unwrap();
+        Some(CommitFault::TooLarge)
+    });
+    let store: Arc<dyn Store> = store;
+    let resolved = rebuild_document(&store, &Clock::system(), PROTOCOLS, &fixture.cycle.run).await;
+    assert_eq!(resolved.unwrap().unwrap().unwrap().rejected, None);
+    let (_, entry) = fixture.client.get().await;
+    assert_eq!(entry["phases"]["plan"]["output"]["draft"], "small");
 }
 
 #[tokio::test]

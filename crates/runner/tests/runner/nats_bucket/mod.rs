@@ -1,4 +1,4 @@
-//! Cycles on NATS, with other clients of the bucket that has their documents.
+//! Peer cycles on NATS, with other clients of the bucket that has their documents.
 
 mod client;
 mod edits;
@@ -6,16 +6,16 @@ mod engine;
 mod external_writes;
 mod python_client;
 
-use protocol::KINDS;
+use protocol::PROTOCOLS;
 use runner::{Clock, Journal};
 use store::{AnyStore, NatsSettings, NatsStore};
 use tempfile::TempDir;
-use testkit::harness::cycle::start_planning_on;
+use testkit::harness::peer_cycle::start_planning_on;
 use testkit::nats::{self, Server};
 
 use client::Client;
 
-/// A cycle in its first phase on a server of its own, and another client.
+/// A peer cycle in its first phase on a server of its own, and another client.
 struct Fixture {
     server: Server,
     store: AnyStore,
@@ -27,7 +27,7 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let (server, directory) = (Server::start(), tempfile::tempdir().unwrap());
-        let store = nats::any(NatsStore::new(server.settings()));
+        let store = nats::any_store(NatsStore::new(server.settings()));
         let cycle = start_planning_on(&store, directory.path()).await;
         let client = Client::of(&server, &cycle.run).await;
         Self { server, store, cycle, client, directory }
@@ -35,8 +35,8 @@ impl Fixture {
 
     /// Loads the cycle on a connection of its own, as another process would.
     async fn load_again(&self) -> Journal {
-        let store = nats::any(NatsStore::new(self.settings()));
-        Journal::load(&store, &Clock::system(), KINDS, &self.cycle.run).await.unwrap().unwrap()
+        let store = nats::any_store(NatsStore::new(self.settings()));
+        Journal::load(&store, &Clock::system(), PROTOCOLS, &self.cycle.run).await.unwrap().unwrap()
     }
 
     fn settings(&self) -> NatsSettings {

@@ -1,4 +1,6 @@
 //! A client written in Python (`nats-py`) reads the document, updates it, and gets a conflict when it is late.
+//!
+//! The `revision` of this client is that of `nats-py`: the stream sequence of the KV entry, not a revision of the run.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +12,7 @@ use testkit::harness::test_author;
 
 use super::Fixture;
 use super::client::BUCKET;
-use crate::cycle_document;
+use crate::peer_document;
 
 /// Returns the directory in which `scripts/tools` has installed `nats-py`.
 fn nats_py_dir() -> PathBuf {
@@ -39,7 +41,7 @@ fn run_client(fixture: &Fixture, arguments: &[&str]) -> Value {
 #[tokio::test]
 async fn a_python_client_reads_updates_and_gets_a_conflict() {
     let mut fixture = Fixture::new().await;
-    let expected = cycle_document(&fixture.cycle).sequence;
+    let expected = peer_document(&fixture.cycle).sequence;
 
     let found = run_client(&fixture, &["read"]);
     assert_eq!(found["document"]["phases"]["plan"]["status"], "in_progress");
@@ -50,7 +52,7 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     let updated = run_client(&fixture, &["update", &revision, "theirs"]);
     assert_eq!(updated["sequence"], expected + 1);
     fixture.cycle.reload().await.unwrap();
-    let document = cycle_document(&fixture.cycle);
+    let document = peer_document(&fixture.cycle);
     assert_eq!(document.phases.plan.output.as_ref().unwrap()["draft"], "theirs");
     assert_eq!(document.sequence, expected + 1);
     let history_entry = document.history.last().unwrap();
@@ -66,7 +68,7 @@ async fn a_python_client_reads_updates_and_gets_a_conflict() {
     assert_eq!(again["document"]["phases"]["plan"]["output"]["draft"], "ours");
     run_client(&fixture, &["update", &again["revision"].to_string(), "in time"]);
     fixture.cycle.reload().await.unwrap();
-    assert_eq!(cycle_document(&fixture.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
+    assert_eq!(peer_document(&fixture.cycle).phases.plan.output.as_ref().unwrap()["draft"], "in time");
 
     // The history contains every write, including the client's own.
     let history = run_client(&fixture, &["history"]);

@@ -1,6 +1,6 @@
 //! The embedded store belongs to one machine, so its attempts are local even if the machine was renamed.
 
-use protocol::KINDS;
+use protocol::PROTOCOLS;
 use protocol::run::start_queued;
 use runner::{Clock, Engine, EngineError, EngineRequest, Journal};
 use store::{AnyStore, LockPurpose};
@@ -11,7 +11,7 @@ use super::harness::{engine_config, open_run};
 
 /// Commits the start of the run's step, as if this machine had another name.
 async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
-    let mut journal = Journal::load(store, &Clock::system(), KINDS, run).await.unwrap().unwrap();
+    let mut journal = Journal::load(store, &Clock::system(), PROTOCOLS, run).await.unwrap().unwrap();
     let decision = start_queued(&mut journal.state.run.clone(), 1);
     testkit::harness::commit_decision(&mut journal, store.as_ref(), "another-name", decision).await;
     journal

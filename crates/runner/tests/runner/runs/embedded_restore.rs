@@ -2,36 +2,37 @@
 
 use std::num::NonZeroU32;
 
-use protocol::peer::{CycleStatus, Definition, Event, Peer, Phase, State};
+use protocol::peer::{Definition, Event, Peer, PeerCycleStatus, Phase, State};
 use protocol::run::{Request, RunStatus};
-use protocol::{KINDS, KindOf, Revision, RunId, Typed};
+use protocol::{PROTOCOLS, Revision, RunId, TypedMachine, protocol_kind};
 use runner::{
     Clock, Engine, EngineConfig, EngineError, EngineRequest, Journal, LoadError, Overrides, RestoreError,
 };
 use rusqlite::Connection;
 use serde_json::Value;
 use store::{AnyStore, Location, LockPurpose, SqliteStore};
-use testkit::harness::{new_cycle, run_of, spec};
+use testkit::harness::{new_peer_cycle, run_of, run_spec};
 
 use super::harness::{engine_config, test_author};
-use crate::cycle_document;
+use crate::peer_document;
 
 /// A cycle that was opened and stopped: two revisions.
-struct StoppedCycle {
+struct StoppedPeerCycle {
     _directory: tempfile::TempDir,
     store: AnyStore,
     run: RunId,
 }
 
-impl StoppedCycle {
+impl StoppedPeerCycle {
     async fn new() -> anyhow::Result<Self> {
         let directory = tempfile::tempdir()?;
         let location = Location::find(directory.path(), Some(directory.path().join("store")))?;
         let store = AnyStore::from(SqliteStore::open(&location)?);
-        let definition = Definition { max_attempts: NonZeroU32::MIN, ..new_cycle("peer:global:cycle:1") };
+        let definition =
+            Definition { max_attempts: NonZeroU32::MIN, ..new_peer_cycle("peer:global:cycle:1") };
         let run = run_of(&definition);
-        let spec = spec(&definition, &run, directory.path(), None);
-        runner::open(&store, &Clock::system(), KindOf::<Peer>::STATIC, test_author(), spec).await?;
+        let spec = run_spec(&definition, &run, directory.path(), None);
+        runner::open(&store, &Clock::system(), protocol_kind::<Peer>(), test_author(), spec).await?;
         let stopped = Self { _directory: directory, store, run };
         let engine_request = EngineRequest { request: Request::Stop, by: Some(test_author()), reason: None };
         let mut observer = ();
@@ -50,7 +51,9 @@ impl StoppedCycle {
     }
 
     async fn journal(&self) -> Result<Journal, LoadError> {
-        Ok(Journal::load(&self.store, &Clock::system(), KINDS, &self.run).await?.expect("the run is there"))
+        Ok(Journal::load(&self.store, &Clock::system(), PROTOCOLS, &self.run)
+            .await?
+            .expect("the run is there"))
     }
 
     /// Takes the engine lock and loads the run, which restores a corrupted document.
@@ -74,7 +77,7 @@ const TRUNCATE_PART: &str =
     r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
 
 fn last_event(cycle: &Journal) -> (Event, u64) {
-    let document = cycle_document(cycle);
+    let document = peer_document(cycle);
     let last = document.history.last().expect("a document has a history");
     (last.event.clone(), last.sequence)
 }
@@ -89,29 +92,32 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
         // Without the newest part, the document is mixed from two revisions.
         (missing, r#"{"status":"pending"}"#),
     ] {
-        let stopped = StoppedCycle::new().await?;
-        let before = cycle_document(&stopped.journal().await?);
+        let stopped = StoppedPeerCycle::new().await?;
+        let before = peer_document(&stopped.journal().await?);
         stopped.corrupt(statement)?;
         assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{statement}");
         stopped.lock(engine_config(&stopped.store)).await?;
         let journal = stopped.journal().await?;
-        assert_eq!(cycle_document(&journal).phases, before.phases);
+        assert_eq!(peer_document(&journal).phases, before.phases);
         assert_eq!(last_event(&journal), (Event::Recovered, before.sequence + 1));
         assert_eq!(journal.position.revision, Revision(3));
         assert!(stopped.quarantined()?.as_object().unwrap().values().any(|body| body == bad), "{statement}");
-        runner::verify(&stopped.store, &Clock::system(), KINDS, &stopped.run).await?;
+        runner::verify(&stopped.store, &Clock::system(), PROTOCOLS, &stopped.run).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::Result<()> {
-    let stopped = StoppedCycle::new().await?;
+    let stopped = StoppedPeerCycle::new().await?;
     stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
     let refused = stopped.lock(engine_config(&stopped.store)).await;
     assert!(
-        matches!(refused, Err(EngineError::Restore(RestoreError::NotLast { from: Revision(1), .. }))),
+        matches!(
+            refused,
+            Err(EngineError::Restore(RestoreError::WouldLoseChanges { from: Revision(1), .. }))
+        ),
         "{refused:?}"
     );
     assert_eq!(stopped.store.load(&stopped.run).await?.unwrap().position.revision, Revision(2));
@@ -122,8 +128,8 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     let journal = stopped.journal().await?;
     // Revision 2 had sequence 2, which is not used again.
     assert_eq!(last_event(&journal), (Event::Recovered, 3));
-    assert_eq!(cycle_document(&journal).metadata.status, CycleStatus::Initialized);
-    let state = &Typed::<Peer>::of(journal.machine()).unwrap().state;
+    assert_eq!(peer_document(&journal).metadata.status, PeerCycleStatus::Initialized);
+    let state = &TypedMachine::<Peer>::of(journal.machine()).unwrap().state;
     assert_eq!((journal.state.run.status, state), (RunStatus::Running, &State::Ready(Phase::Plan)));
     assert!(stopped.quarantined()?.to_string().contains("fai"));
     Ok(())
@@ -131,7 +137,7 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
 
 #[tokio::test]
 async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
-    let stopped = StoppedCycle::new().await?;
+    let stopped = StoppedPeerCycle::new().await?;
     stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
     stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
@@ -143,22 +149,22 @@ async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Result<()> {
-    let stopped = StoppedCycle::new().await?;
-    let before = cycle_document(&stopped.journal().await?);
+    let stopped = StoppedPeerCycle::new().await?;
+    let before = peer_document(&stopped.journal().await?);
     stopped.corrupt(
         "UPDATE parts SET body = CAST(X'7B22FF227D' AS TEXT) WHERE path = 'phases/plan' AND revision = 2",
     )?;
     let found = stopped.journal().await;
     assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
     stopped.lock(engine_config(&stopped.store)).await?;
-    assert_eq!(cycle_document(&stopped.journal().await?).phases, before.phases);
+    assert_eq!(peer_document(&stopped.journal().await?).phases, before.phases);
     assert_eq!(stopped.quarantined()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Result<()> {
-    let stopped = StoppedCycle::new().await?;
+    let stopped = StoppedPeerCycle::new().await?;
     // The bad document claims that a client has seen sequence 500.
     stopped.corrupt(
         r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
@@ -177,7 +183,7 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
 
 #[tokio::test]
 async fn quarantined_bytes_of_the_same_revision_are_not_overwritten() -> anyhow::Result<()> {
-    let stopped = StoppedCycle::new().await?;
+    let stopped = StoppedPeerCycle::new().await?;
     let quarantine = stopped.store.local_dir().root().join("quarantine").join(stopped.run.as_str());
     std::fs::create_dir_all(&quarantine)?;
     // As if the restore had failed after the bytes were written.

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use protocol::steps::{Definition, Steps};
-use protocol::{KindOf, RunId};
+use protocol::{RunId, protocol_kind};
 use runner::{Clock, EngineConfig};
 use store::AnyStore;
 use testkit::{TempStore, harness};
@@ -24,8 +24,8 @@ pub(crate) async fn open_run_with(
     let store = temp_store.store().await;
     let run = RunId::new("trial")?;
     let definition = Definition::from(harness::independent_steps(steps, NonZeroU32::MIN));
-    let spec = harness::spec(&definition, &run, temp_store.path(), None);
-    runner::open(&store, &Clock::system(), KindOf::<Steps>::STATIC, test_author(), spec).await?;
+    let spec = harness::run_spec(&definition, &run, temp_store.path(), None);
+    runner::open(&store, &Clock::system(), protocol_kind::<Steps>(), test_author(), spec).await?;
     Ok((store, run))
 }
 

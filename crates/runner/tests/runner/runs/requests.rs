@@ -1,7 +1,7 @@
 //! Requests that are committed between an engine's load and its first commit.
 
-use protocol::KINDS;
-use protocol::run::{Request, RunStatus, StopCause};
+use protocol::PROTOCOLS;
+use protocol::run::{Request, RunStatus, RunStopCause};
 use runner::{Clock, Engine, EngineExit, EngineRequest, Journal};
 use store::LockPurpose;
 use testkit::TempStore;
@@ -17,7 +17,7 @@ async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, Ru
     let mut observer = ();
     let engine =
         Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await?;
-    let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await?;
+    let journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, test_author(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
@@ -35,7 +35,7 @@ async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, Ru
 
 #[tokio::test]
 async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
-    let cause = StopCause::Requested;
+    let cause = RunStopCause::Requested;
     assert_eq!(
         drive_after(Request::Stop).await.unwrap(),
         (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))
@@ -44,7 +44,7 @@ async fn a_stop_between_an_engines_load_and_its_first_commit_is_not_undone() {
 
 #[tokio::test]
 async fn a_pause_between_an_engines_load_and_its_first_commit_is_not_undone() {
-    let cause = StopCause::Interrupted;
+    let cause = RunStopCause::EngineInterrupted;
     assert_eq!(
         drive_after(Request::Pause).await.unwrap(),
         (Some(EngineExit::Stopped(cause)), RunStatus::Stopped(cause))

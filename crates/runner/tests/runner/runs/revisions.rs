@@ -3,7 +3,7 @@
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Input, Timer};
 use protocol::run::{AttemptConsequence, Change, Request, RunStatus, start_queued};
 use protocol::steps::Steps;
-use protocol::{AttemptId, AttemptNo, KINDS, Revision, StepId, StepKind, Typed};
+use protocol::{AttemptId, AttemptNo, PROTOCOLS, Revision, StepId, StepKind, TypedMachine};
 use runner::{Clock, History, Journal, ReadRevisionError, RunAtRevision};
 use store::SNAPSHOT_EVERY;
 use testkit::TempStore;
@@ -15,7 +15,7 @@ use super::harness::{open_run, test_author};
 async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
-    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
     // One entry each: paused at even revisions, running at odd ones, beyond the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
         let request = if revision % 2 == 0 { Request::Pause } else { Request::Resume };
@@ -26,7 +26,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     for revision in
         [1, 2, SNAPSHOT_EVERY - 1, SNAPSHOT_EVERY, SNAPSHOT_EVERY + 1, 2 * SNAPSHOT_EVERY, newest.0]
     {
-        let run_at = RunAtRevision::load(store.as_ref(), KINDS, &run, Some(Revision(revision)))
+        let run_at = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, Some(Revision(revision)))
             .await
             .unwrap()
             .unwrap();
@@ -37,16 +37,19 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
         );
         let entry = journal.entry(Revision(revision)).await.unwrap().unwrap();
         assert_eq!(
-            (run_at.state.at, Typed::<Steps>::of(run_at.machine()).unwrap().document.head.updated_at),
+            (
+                run_at.state.at,
+                TypedMachine::<Steps>::of(run_at.machine()).unwrap().document.run_fields.updated_at
+            ),
             (entry.at, entry.at.into()),
             "its time is the entry's"
         );
     }
     let history_at = |revision| History::read(store.as_ref(), &run, Revision(revision));
-    let stopped_by_request = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
-    assert_eq!(stopped_by_request.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
+    let pause_request = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
+    assert_eq!(pause_request.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
     assert!(history_at(newest.0).await.unwrap().stopped_by.is_none());
-    let now = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let now = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None).await.unwrap().unwrap();
     assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
@@ -55,17 +58,17 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
 async fn a_snapshot_keeps_a_pending_backoff() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
-    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
     let start = start_queued(&mut journal.state.run.clone(), 1);
     commit_decision(&mut journal, store.as_ref(), "here", start).await;
     let attempt: AttemptId = "a#1.1".parse().unwrap();
-    let exit = AttemptConsequence::WillRetry { failures: 1, next: AttemptNo(2) };
+    let consequence = AttemptConsequence::WillRetry { failures: 1, next: AttemptNo(2) };
     let entry = Entry {
         v: ENTRY_VERSION,
         at: journal.state.at,
         by: test_author(),
         input: Input::Deferred,
-        changes: vec![Change::Ended { attempt: attempt.clone(), exit, kind: StepKind::Agent }],
+        changes: vec![Change::Ended { attempt: attempt.clone(), consequence, kind: StepKind::Agent }],
         actions: Vec::new(),
         timers: vec![Timer { attempt: attempt.clone(), fires_at: journal.state.at, length_ms: 1 }],
     };
@@ -75,7 +78,7 @@ async fn a_snapshot_keeps_a_pending_backoff() {
         let request = if paused { Request::Resume } else { Request::Pause };
         runner::request(&mut journal, test_author(), request, None).await.unwrap();
     }
-    let read = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    let read = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
     assert!(read.state.timers.contains_key(&attempt), "{:?}", read.state);
     assert_eq!(read.state, journal.state);
 }
@@ -85,7 +88,7 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     for asked in [0, 2, u64::MAX] {
-        match RunAtRevision::load(store.as_ref(), KINDS, &run, Some(Revision(asked))).await {
+        match RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, Some(Revision(asked))).await {
             Err(error @ ReadRevisionError::OutOfRange { .. }) => {
                 assert!(error.to_string().ends_with("it has 1 to 1"), "{error}");
             }
@@ -93,21 +96,21 @@ async fn a_revision_out_of_range_is_refused_with_the_range() {
         }
     }
     let missing = protocol::RunId::new("missing").unwrap();
-    assert!(RunAtRevision::load(store.as_ref(), KINDS, &missing, None).await.unwrap().is_none());
+    assert!(RunAtRevision::load(store.as_ref(), PROTOCOLS, &missing, None).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
-    let mut journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap().unwrap();
+    let mut journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
     runner::request(&mut journal, test_author(), Request::Pause, Some("lunch".to_owned())).await.unwrap();
     let paused = History::read(store.as_ref(), &run, Revision(2)).await.unwrap();
-    let stopped_by_request = paused.stopped_by.unwrap();
-    assert_eq!((stopped_by_request.by, stopped_by_request.reason.as_deref()), (test_author(), Some("lunch")));
+    let pause_request = paused.stopped_by.unwrap();
+    assert_eq!((pause_request.by, pause_request.reason.as_deref()), (test_author(), Some("lunch")));
     assert!(matches!(test_author(), Author::Person { .. }) && paused.engine.is_none());
     let opened_at = journal.entry(Revision(1)).await.unwrap().unwrap().at;
-    assert_eq!(paused.waiting.get(&StepId::new("a").unwrap()), Some(&opened_at));
+    assert_eq!(paused.idle_since.get(&StepId::new("a").unwrap()), Some(&opened_at));
     runner::request(&mut journal, test_author(), Request::Resume, None).await.unwrap();
     let resumed = History::read(store.as_ref(), &run, Revision(3)).await.unwrap();
     assert!(resumed.stopped_by.is_none());
@@ -119,7 +122,7 @@ async fn the_history_shows_the_request_that_paused_the_run_and_the_waiting_steps
 async fn a_prompt_preview_changes_nothing() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
-    let run_at = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let run_at = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None).await.unwrap().unwrap();
     let prompt = runner::preview_prompt(&run_at, &StepId::new("a").unwrap(), temp_store.path());
     assert_eq!(prompt.attempt.to_string(), "a#1.1");
     assert!(
@@ -129,6 +132,6 @@ async fn a_prompt_preview_changes_nothing() {
     );
     let context: serde_json::Value = serde_json::from_str(&prompt.context).unwrap();
     assert_eq!((&context["attempt"], &context["counted_attempt"]), (&"a#1.1".into(), &1.into()));
-    let again = RunAtRevision::load(store.as_ref(), KINDS, &run, None).await.unwrap().unwrap();
+    let again = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None).await.unwrap().unwrap();
     assert_eq!((again.machine().document(), again.revision), (run_at.machine().document(), run_at.revision));
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use protocol::edit::Patch;
 use protocol::run::{Request, RunStatus};
-use protocol::{KINDS, Outcome, Revision};
+use protocol::{Outcome, PROTOCOLS, Revision};
 use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notice, Observer, RequestError};
 use store::{CommitError, LockPurpose, Store, Unavailable};
 use testkit::TempStore;
-use testkit::harness::cycle::start_planning;
+use testkit::harness::peer_cycle::start_planning;
 use testkit::harness::{CommitFault, FaultyStore};
 use tokio::sync::mpsc;
 
 use super::harness::{failing_engine_config, open_run_with, test_author};
-use crate::cycle_document;
+use crate::peer_document;
 
 async fn test_env() -> (TempStore, Arc<FaultyStore>, Journal) {
     let temp_store = TempStore::new();
@@ -30,7 +30,7 @@ async fn pause(journal: &mut Journal) -> Result<(), RequestError> {
 #[tokio::test]
 async fn a_lost_write_is_retried() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.set_faults(CommitFault::Nothing, 1);
+    store.set_faults(CommitFault::NoAnswer, 1);
     pause(&mut journal).await.unwrap();
     journal.reload().await.unwrap();
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
@@ -40,7 +40,7 @@ async fn a_lost_write_is_retried() {
 #[tokio::test]
 async fn a_commit_without_an_answer_is_not_repeated() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.set_faults(CommitFault::NothingAfterCommit, 1);
+    store.set_faults(CommitFault::NoAnswerAfterCommit, 1);
     runner::record_refusal(&mut journal, test_author(), Request::Pause, "a#1.1".to_owned()).await.unwrap();
     assert_eq!(journal.position.revision, Revision(2));
     assert_eq!(store.newest_revision(&journal.run).await.unwrap(), Some(Revision(2)));
@@ -49,7 +49,7 @@ async fn a_commit_without_an_answer_is_not_repeated() {
 #[tokio::test]
 async fn a_write_that_is_lost_repeatedly_is_an_outage() {
     let (_temp_store, store, mut journal) = test_env().await;
-    store.set_faults(CommitFault::Nothing, usize::from(u8::MAX));
+    store.set_faults(CommitFault::NoAnswer, usize::from(u8::MAX));
     let error = pause(&mut journal).await.unwrap_err();
     let lost =
         matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::WriteLost { .. })));
@@ -79,7 +79,7 @@ impl Observer for ConflictAfterStart {
             Notice::Committed { entry, .. } if !entry.actions.is_empty() => {
                 self.store.set_faults(CommitFault::Conflict, 1);
             }
-            Notice::Output { .. } => self.processes += 1,
+            Notice::StartingOrAdopting { .. } => self.processes += 1,
             _ => {}
         }
     }
@@ -98,6 +98,8 @@ async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
     assert_eq!(exit.unwrap(), EngineExit::Finished(Outcome::Failed));
     assert!(!store.has_faults(), "there was a conflict");
     assert_eq!(observer.processes, 1, "the attempt was not started again");
+    let read = Journal::load(&store.store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
+    assert_eq!(read.outbox, [], "performed actions are acknowledged");
 }
 
 #[tokio::test]
@@ -108,7 +110,7 @@ async fn a_run_that_moves_during_every_load_can_be_paused() {
     pause(&mut journal).await.unwrap();
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(3)));
     // The state after catching up is the stored one.
-    let read = Journal::load(&store.store, &Clock::system(), KINDS, &journal.run).await.unwrap().unwrap();
+    let read = Journal::load(&store.store, &Clock::system(), PROTOCOLS, &journal.run).await.unwrap().unwrap();
     assert_eq!((read.document(), read.state), (journal.document(), journal.state));
 }
 
@@ -120,7 +122,7 @@ async fn an_edit_conflict_without_another_writer_is_not_a_sequence_conflict() {
     let mut journal = store.journal(&cycle.run).await;
     store.set_faults(CommitFault::Conflict, usize::from(u8::MAX));
     let patch = Patch::Set(vec![("/phases/plan/output/draft".to_owned(), 1.into())]);
-    let sequence = cycle_document(&journal).sequence;
+    let sequence = peer_document(&journal).sequence;
     let error = runner::edit(&mut journal, test_author(), None, sequence, &patch).await.unwrap_err();
     let is_false_conflict =
         matches!(&error, EditError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_nats::jetstream::{Context, ContextBuilder};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, ServerInfo, rustls};
 
-use super::outage::{Notify, report_slow_connect};
-use super::settings::{Access, NatsSettings};
+use super::outage::{NoticeHandler, report_slow_connect};
+use super::settings::{NatsAuth, NatsSettings};
 use crate::error::Unavailable;
 
 /// Older servers have a broken compare-and-set with replicas, or lose whole streams when they are killed.
@@ -35,7 +35,7 @@ pub enum NatsConnectError {
     NoJetStream,
     /// The server gives no reason. The message names what was presented.
     #[error("authorization failed: {}", rejection(.0))]
-    Unauthorized(Access),
+    Unauthorized(NatsAuth),
     /// The client could not sign the server's challenge with our key.
     #[error(transparent)]
     SigningFailed(ConnectError),
@@ -51,7 +51,7 @@ pub enum NatsConnectError {
 impl NatsConnectError {
     fn from_client(error: ConnectError, settings: &NatsSettings) -> Self {
         match (error.kind(), tls_error(&error)) {
-            (ConnectErrorKind::AuthorizationViolation, _) => Self::Unauthorized(settings.access.clone()),
+            (ConnectErrorKind::AuthorizationViolation, _) => Self::Unauthorized(settings.auth.clone()),
             (ConnectErrorKind::Authentication, _) => Self::SigningFailed(error),
             (ConnectErrorKind::Dns, _) => Self::UnknownHost(error),
             (ConnectErrorKind::TimedOut, _) => Self::TimedOut(total_timeout(settings)),
@@ -78,20 +78,20 @@ fn tls_error(error: &ConnectError) -> Option<&rustls::Error> {
 }
 
 /// Describes the credentials that the server did not accept.
-fn rejection(access: &Access) -> String {
-    match access {
-        Access::Anonymous => "the server requires credentials, and none are configured".to_owned(),
-        Access::Password { user, .. } => format!("the server rejected user `{user}` with this password"),
-        Access::Token(_) => "the server rejected this token".to_owned(),
-        Access::Credentials(path) => format!("the server rejected the user in `{}`", path.display()),
-        Access::Nkey(path) => format!("the server rejected the key in `{}`", path.display()),
+fn rejection(auth: &NatsAuth) -> String {
+    match auth {
+        NatsAuth::Anonymous => "the server requires credentials, and none are configured".to_owned(),
+        NatsAuth::Password { user, .. } => format!("the server rejected user `{user}` with this password"),
+        NatsAuth::Token(_) => "the server rejected this token".to_owned(),
+        NatsAuth::Credentials(path) => format!("the server rejected the user in `{}`", path.display()),
+        NatsAuth::Nkey(path) => format!("the server rejected the key in `{}`", path.display()),
     }
 }
 
 /// Connects, and applies the request timeout to the connection.
 pub(in crate::nats) async fn connect(
     settings: &NatsSettings,
-    notify: Notify,
+    notify: NoticeHandler,
 ) -> Result<(Client, Context), Unavailable> {
     let client = client(settings, notify).await.map_err(|failure| Unavailable::Server {
         server: settings.server(),
@@ -104,7 +104,7 @@ pub(in crate::nats) async fn connect(
     Ok((client, context))
 }
 
-async fn client(settings: &NatsSettings, notify: Notify) -> Result<Client, NatsConnectError> {
+async fn client(settings: &NatsSettings, notify: NoticeHandler) -> Result<Client, NatsConnectError> {
     let request_timeout = settings.timeouts.request;
     let options = options(settings).await?;
     let options = options.connection_timeout(request_timeout).request_timeout(Some(request_timeout));
@@ -142,12 +142,12 @@ async fn options(settings: &NatsSettings) -> Result<ConnectOptions, NatsConnectE
         move |source| NatsConnectError::UnreadableFile { path, source }
     };
     let options = ConnectOptions::new().name("callboard").require_tls(settings.tls.required);
-    let mut options = match &settings.access {
-        Access::Anonymous => options,
-        Access::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
-        Access::Token(token) => options.token(token.clone()),
-        Access::Credentials(path) => options.credentials_file(path).await.map_err(unreadable(path))?,
-        Access::Nkey(path) => {
+    let mut options = match &settings.auth {
+        NatsAuth::Anonymous => options,
+        NatsAuth::Password { user, password } => options.user_and_password(user.clone(), password.clone()),
+        NatsAuth::Token(token) => options.token(token.clone()),
+        NatsAuth::Credentials(path) => options.credentials_file(path).await.map_err(unreadable(path))?,
+        NatsAuth::Nkey(path) => {
             let seed = tokio::fs::read_to_string(path).await.map_err(unreadable(path))?;
             let seed = seed.trim();
             if !is_nkey_seed(seed) {

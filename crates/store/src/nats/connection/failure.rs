@@ -20,20 +20,20 @@ use tokio::time::error::Elapsed;
 #[derive(Debug)]
 pub(in crate::nats) enum RequestFailure {
     /// Compare-and-set failed: another client wrote to the subject, or is writing to it.
-    WrongSequence(Source),
+    WrongSequence(BoxError),
     /// Nothing was written, and a retry may succeed: no leader, no connection, a full queue.
-    Temporary(Source),
+    Temporary(BoxError),
     /// It may have been performed, or may still be.
-    Unanswered(Source),
+    Unanswered(BoxError),
     /// Nothing was written, and a retry will fail as well.
-    Permanent(Source),
+    Permanent(BoxError),
     /// The stream was deleted.
     StreamDeleted { stream: String },
     /// The server has another store now.
     StoreReplaced,
 }
 
-pub(super) type Source = Box<dyn Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// "wrong last sequence", with the sequence, and without it while another write to that subject is in flight.
 const WRONG_SEQUENCE: [u64; 2] = [10071, 10164];
@@ -115,12 +115,12 @@ impl RequestFailure {
         }
     }
 
-    pub(in crate::nats) fn temporary(source: impl Into<Source>) -> Self {
+    pub(in crate::nats) fn temporary(source: impl Into<BoxError>) -> Self {
         Self::Temporary(source.into())
     }
 
     /// Returns the cause to report to the user.
-    pub(super) fn into_source(self) -> Source {
+    pub(super) fn into_source(self) -> BoxError {
         match self {
             Self::WrongSequence(source)
             | Self::Temporary(source)
@@ -139,13 +139,13 @@ const NO_LEADER: u64 = 10008;
 #[derive(Debug, thiserror::Error)]
 enum DescribedError {
     #[error("no answer")]
-    NoAnswer(#[source] Source),
+    NoAnswer(#[source] BoxError),
     #[error("no leader: a majority of the servers must be up")]
-    NoLeader(#[source] Source),
+    NoLeader(#[source] BoxError),
 }
 
 /// Adds a plain message to an error whose own text says little. The original stays as the cause.
-pub(super) fn describe(source: Source) -> Source {
+pub(super) fn describe(source: BoxError) -> BoxError {
     if error_code(&*source) == Some(NO_LEADER) {
         DescribedError::NoLeader(source).into()
     } else if is_elapsed(&*source) {

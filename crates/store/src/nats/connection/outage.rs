@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::{RequestFailure, Source};
+use super::failure::{BoxError, RequestFailure};
 use super::settings::NatsSettings;
 use super::timeouts::{Backoff, LONGEST_PAUSE, Timeouts};
 use crate::error::Unavailable;
@@ -51,7 +51,7 @@ impl fmt::Display for NatsNotice {
 }
 
 /// Receives notices. A plain function, because it is called from any task that waits.
-pub type Notify = fn(&NatsNotice);
+pub type NoticeHandler = fn(&NatsNotice);
 
 /// Discards notices.
 pub(in crate::nats) fn ignore_notices(_: &NatsNotice) {}
@@ -63,7 +63,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 pub(super) async fn report_slow_connect<T, E>(
     settings: &NatsSettings,
     timeout: Duration,
-    notify: Notify,
+    notify: NoticeHandler,
     connecting: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     let (started, mut connecting) = (Instant::now(), pin!(connecting));
@@ -85,14 +85,14 @@ pub(super) async fn report_slow_connect<T, E>(
 pub(in crate::nats) struct OutageTracker {
     server: String,
     timeouts: Timeouts,
-    notify: Notify,
+    notify: NoticeHandler,
     state: Mutex<OutageState>,
 }
 
 #[derive(Debug, Default)]
 struct OutageState {
     /// The kinds of requests that fail now.
-    unanswered: HashMap<RequestKind, FailureTimes>,
+    failing: HashMap<RequestKind, FailureTimes>,
     /// When a kind of request was last answered while others failed. For this kind the outage started no earlier.
     answered_at: HashMap<RequestKind, Instant>,
     /// The start of the outage that was reported.
@@ -120,24 +120,24 @@ struct FailureTimes {
     last: Instant,
 }
 
-/// Requests of one kind.
+/// Retries the requests of one kind, and records their failures. Their failures and answers are recorded in the tracker.
 #[derive(Debug, Clone)]
-pub(in crate::nats) struct Requests {
+pub(in crate::nats) struct TrackedRequests {
     outages: Arc<OutageTracker>,
     kind: RequestKind,
 }
 
 impl OutageTracker {
-    pub(in crate::nats) fn new(settings: &NatsSettings, notify: Notify) -> Arc<Self> {
+    pub(in crate::nats) fn new(settings: &NatsSettings, notify: NoticeHandler) -> Arc<Self> {
         let (server, timeouts) = (settings.server(), settings.timeouts);
         Arc::new(Self { server, timeouts, notify, state: Mutex::default() })
     }
 
-    pub(in crate::nats) fn reads(self: &Arc<Self>, stream: &str) -> Requests {
+    pub(in crate::nats) fn reads(self: &Arc<Self>, stream: &str) -> TrackedRequests {
         self.requests(stream, false)
     }
 
-    pub(in crate::nats) fn writes(self: &Arc<Self>, stream: &str) -> Requests {
+    pub(in crate::nats) fn writes(self: &Arc<Self>, stream: &str) -> TrackedRequests {
         self.requests(stream, true)
     }
 
@@ -145,8 +145,8 @@ impl OutageTracker {
         (self.notify)(notice);
     }
 
-    fn requests(self: &Arc<Self>, stream: &str, writes: bool) -> Requests {
-        Requests { outages: Arc::clone(self), kind: RequestKind::new(stream, writes) }
+    fn requests(self: &Arc<Self>, stream: &str, writes: bool) -> TrackedRequests {
+        TrackedRequests { outages: Arc::clone(self), kind: RequestKind::new(stream, writes) }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, OutageState> {
@@ -156,11 +156,11 @@ impl OutageTracker {
     /// Records an answer. A stream that accepts writes is readable, too.
     pub(in crate::nats) fn record_answer(&self, stream: &str, writes: bool) {
         let mut outage = self.lock();
-        let Some(last) = outage.unanswered.values().map(|unanswered| unanswered.last).max() else { return };
+        let Some(last) = outage.failing.values().map(|failing| failing.last).max() else { return };
         let now = Instant::now();
-        outage.unanswered.retain(|kind, _| kind.stream != stream || (kind.writes && !writes));
+        outage.failing.retain(|kind, _| kind.stream != stream || (kind.writes && !writes));
         self.drop_stale(&mut outage, now);
-        if !outage.unanswered.is_empty() {
+        if !outage.failing.is_empty() {
             let answered_kinds = [false, true].into_iter().filter(|is_write| writes || !is_write);
             outage.answered_at.extend(answered_kinds.map(|writes| (RequestKind::new(stream, writes), now)));
             return;
@@ -179,7 +179,7 @@ impl OutageTracker {
 
     /// Drops failures that are too old to say anything about the servers now.
     fn drop_stale(&self, outage: &mut OutageState, now: Instant) {
-        outage.unanswered.retain(|_, unanswered| self.is_recent(unanswered.last, now));
+        outage.failing.retain(|_, failing| self.is_recent(failing.last, now));
     }
 
     fn is_recent(&self, last: Instant, now: Instant) -> bool {
@@ -187,17 +187,17 @@ impl OutageTracker {
     }
 
     /// Records a failed request, and returns when the outage started for requests of this kind.
-    fn record_failure(&self, kind: &RequestKind, started: Instant, now: Instant, why: &Source) -> Instant {
+    fn record_failure(&self, kind: &RequestKind, started: Instant, now: Instant, why: &BoxError) -> Instant {
         let mut outage = self.lock();
         self.drop_stale(&mut outage, now);
-        if outage.unanswered.is_empty() {
+        if outage.failing.is_empty() {
             *outage = OutageState::default();
         }
         // A subscription starts long before it fails; it was answered until the last request timeout.
         let since = now.checked_sub(self.timeouts.request).map_or(started, |latest| latest.max(started));
-        let unanswered = outage.unanswered.entry(kind.clone()).or_insert(FailureTimes { since, last: now });
-        unanswered.last = now;
-        let since = outage.unanswered.values().map(|unanswered| unanswered.since).min().unwrap_or(now);
+        let failing = outage.failing.entry(kind.clone()).or_insert(FailureTimes { since, last: now });
+        failing.last = now;
+        let since = outage.failing.values().map(|failing| failing.since).min().unwrap_or(now);
         let since = outage.answered_at.get(kind).map_or(since, |answered| since.max(*answered));
         let lasted = now.duration_since(since);
         let left = self.timeouts.outage.saturating_sub(lasted);
@@ -211,8 +211,8 @@ impl OutageTracker {
     }
 }
 
-impl Requests {
-    pub(super) fn record_failure(&self, started: Instant, now: Instant, why: &Source) -> Instant {
+impl TrackedRequests {
+    pub(super) fn record_failure(&self, started: Instant, now: Instant, why: &BoxError) -> Instant {
         self.outages.record_failure(&self.kind, started, now, why)
     }
 
@@ -246,11 +246,11 @@ impl Requests {
 mod tests {
     use super::*;
 
-    fn outages(notify: Notify) -> Arc<OutageTracker> {
+    fn outages(notify: NoticeHandler) -> Arc<OutageTracker> {
         OutageTracker::new(&"nats://one".parse().unwrap(), notify)
     }
 
-    async fn fail(requests: Requests) -> Unavailable {
+    async fn fail(requests: TrackedRequests) -> Unavailable {
         let requests = requests.retry("ask", async || Err::<(), _>(RequestFailure::temporary("no leader")));
         requests.await.unwrap_err()
     }

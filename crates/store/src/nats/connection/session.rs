@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::connect::{RECOMMENDED_VERSION, version};
 use super::identity::{StoreIdentity, connection_count};
-use super::outage::Notify;
+use super::outage::NoticeHandler;
 use super::settings::NatsSettings;
 use super::stream_handle::StreamHandle;
 use super::streams::{StreamSetup, max_payload, store_id};
@@ -47,7 +47,10 @@ pub(in crate::nats) struct Session {
 
 impl Session {
     /// Connects and creates missing streams.
-    pub(in crate::nats) async fn open(settings: &NatsSettings, notify: Notify) -> Result<Self, Unavailable> {
+    pub(in crate::nats) async fn open(
+        settings: &NatsSettings,
+        notify: NoticeHandler,
+    ) -> Result<Self, Unavailable> {
         let (mut setup, client) = StreamSetup::connect(settings, notify).await?;
         let (info, connection) = (client.server_info(), connection_count(&client.statistics()));
         if version(&info.version).is_none_or(|version| version < RECOMMENDED_VERSION) {

@@ -12,7 +12,7 @@ use super::timeouts::Timeouts;
 pub struct NatsSettings {
     /// `nats://host:port` or `tls://host:port`, without user and password.
     pub servers: Vec<String>,
-    pub access: Access,
+    pub auth: NatsAuth,
     pub tls: Tls,
     /// The number of replicas of each stream. With too few servers it is 1, and [`NatsWarning`](crate::NatsWarning)
     /// says so.
@@ -26,7 +26,7 @@ pub struct NatsSettings {
 
 /// How to authenticate.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum Access {
+pub enum NatsAuth {
     #[default]
     Anonymous,
     Password {
@@ -40,7 +40,7 @@ pub enum Access {
     Nkey(PathBuf),
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for NatsAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anonymous => f.write_str("Anonymous"),
@@ -52,7 +52,7 @@ impl fmt::Debug for Access {
     }
 }
 
-impl Access {
+impl NatsAuth {
     /// Returns the credentials in the form of a URL's userinfo, to be passed to a child process through a pipe. `None`
     /// if there are none, or if they are in a file.
     #[must_use]
@@ -107,7 +107,7 @@ pub enum NatsSettingsError {
 /// The default duration of a lease: longer than a restart of a server.
 const LEASE: Duration = Duration::from_secs(20);
 
-/// The default bucket: the name in the specification of the `peer` protocol.
+/// The default bucket: the name that the original of `peer` uses.
 const BUCKET: &str = "agent-os-peer-state";
 
 /// The usual size of a NATS cluster.
@@ -120,7 +120,7 @@ impl FromStr for NatsSettings {
     fn from_str(text: &str) -> Result<Self, NatsSettingsError> {
         let mut settings = Self {
             servers: Vec::new(),
-            access: Access::default(),
+            auth: NatsAuth::default(),
             tls: Tls::default(),
             replicas: REPLICAS,
             lease: LEASE,
@@ -145,11 +145,11 @@ impl FromStr for NatsSettings {
             }
             settings.servers.push(address);
             if let Some(user) = user {
-                let access = Access::from_userinfo(user);
-                if settings.access != Access::Anonymous && settings.access != access {
+                let auth = NatsAuth::from_userinfo(user);
+                if settings.auth != NatsAuth::Anonymous && settings.auth != auth {
                     return Err(NatsSettingsError::DifferentCredentials);
                 }
-                settings.access = access;
+                settings.auth = auth;
             }
         }
         if settings.servers.is_empty() { Err(NatsSettingsError::NoServer) } else { Ok(settings) }
@@ -198,22 +198,22 @@ mod tests {
     fn an_address_is_parsed_and_debug_hides_its_secret() {
         let settings: NatsSettings = "nats://ann:s%40cret@one:4222,nats://ann:s%40cret@two".parse().unwrap();
         assert_eq!(settings.servers, ["nats://one:4222", "nats://two"]);
-        let password = Access::Password { user: "ann".to_owned(), password: "s@cret".to_owned() };
-        assert_eq!(settings.access, password);
+        let password = NatsAuth::Password { user: "ann".to_owned(), password: "s@cret".to_owned() };
+        assert_eq!(settings.auth, password);
         assert!(!format!("{settings:?}").contains("s@cret") && !settings.server().contains("cret"));
         let settings: NatsSettings = "tls://tok%zz@one".parse().unwrap();
-        assert_eq!((settings.access, settings.tls.required), (Access::Token("tok%zz".to_owned()), true));
+        assert_eq!((settings.auth, settings.tls.required), (NatsAuth::Token("tok%zz".to_owned()), true));
         assert_eq!("127.0.0.1:4222".parse::<NatsSettings>().unwrap().servers, ["nats://127.0.0.1:4222"]);
     }
 
     #[test]
     fn userinfo_survives_a_round_trip() {
         let odd = "a:b@c%41/ü\n";
-        let password = Access::Password { user: odd.to_owned(), password: odd.to_owned() };
-        for access in [password, Access::Token(odd.to_owned())] {
-            assert_eq!(Access::from_userinfo(&access.userinfo().unwrap()), access);
+        let password = NatsAuth::Password { user: odd.to_owned(), password: odd.to_owned() };
+        for auth in [password, NatsAuth::Token(odd.to_owned())] {
+            assert_eq!(NatsAuth::from_userinfo(&auth.userinfo().unwrap()), auth);
         }
-        assert_eq!(Access::Nkey("/seed".into()).userinfo(), None);
+        assert_eq!(NatsAuth::Nkey("/seed".into()).userinfo(), None);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::error::Unavailable;
 /// A message of a stream.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct StoredMessage {
+    /// Its number in the stream. The `sequence` of a peer document is another number.
     pub(in crate::nats) sequence: u64,
     pub(in crate::nats) payload: Bytes,
     pub(in crate::nats) headers: HeaderMap,
@@ -110,7 +111,7 @@ impl StreamHandle {
     }
 
     pub(in crate::nats) fn conflict_backoff(&self, doing: &'static str) -> Backoff {
-        Backoff::for_conflict(&self.server, doing, self.timeouts.conflict)
+        Backoff::with_own_timeout(&self.server, doing, self.timeouts.conflict)
     }
 
     /// Checks before a request that the connection is up and leads to our store.

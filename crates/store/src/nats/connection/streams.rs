@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::failure::{NO_STREAM, RequestFailure, TOO_MANY_REPLICAS, error_code};
 use super::identity::StoreIdentity;
-use super::outage::{Notify, OutageTracker};
+use super::outage::{NoticeHandler, OutageTracker};
 use super::session::HEADER_ALLOWANCE;
 use super::settings::NatsSettings;
 use super::stream_handle::StreamHandle;
@@ -46,7 +46,7 @@ impl<'s> StreamSetup<'s> {
     /// Connects to the servers.
     pub(in crate::nats) async fn connect(
         settings: &'s NatsSettings,
-        notify: Notify,
+        notify: NoticeHandler,
     ) -> Result<(Self, Client), Unavailable> {
         let (client, context) = super::connect::connect(settings, notify).await?;
         let (outages, warnings) = (OutageTracker::new(settings, notify), Vec::new());
@@ -141,7 +141,7 @@ impl<'s> StreamSetup<'s> {
         config.num_replicas = self.settings.replicas;
         let (doing, request_timeout) = ("create the streams of", self.settings.timeouts.request);
         let mut outage = self.outages.writes(&config.name).backoff(doing);
-        let mut replicas_backoff = Backoff::for_conflict(&self.settings.server(), doing, request_timeout);
+        let mut replicas_backoff = Backoff::with_own_timeout(&self.settings.server(), doing, request_timeout);
         loop {
             let error = match self.context.create_stream(&config).await {
                 Ok(stream) => {
@@ -222,7 +222,7 @@ impl<'s> StreamSetup<'s> {
     }
 
     pub(in crate::nats) fn stream_deleted(&self, stream: &str) -> Unavailable {
-        Unavailable::NoStream { server: self.settings.server(), stream: stream.to_owned() }
+        Unavailable::StreamDeleted { server: self.settings.server(), stream: stream.to_owned() }
     }
 }
 

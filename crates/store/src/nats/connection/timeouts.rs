@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::failure::{RequestFailure, Source, describe};
-use super::outage::Requests;
+use super::failure::{BoxError, RequestFailure, describe};
+use super::outage::TrackedRequests;
 use crate::error::Unavailable;
 use crate::store::DEFAULT_CONFLICT_TIMEOUT;
 
@@ -46,12 +46,12 @@ pub(in crate::nats) struct Backoff {
     started: Instant,
     pause: Duration,
     /// Set for an outage: the time then counts from the first failure of any request. Not set for a conflict.
-    requests: Option<Requests>,
+    requests: Option<TrackedRequests>,
 }
 
 impl Backoff {
     /// Counts the timeout from the first call of [`wait`](Self::wait).
-    pub(super) fn for_conflict(server: &str, doing: &'static str, timeout: Duration) -> Self {
+    pub(super) fn with_own_timeout(server: &str, doing: &'static str, timeout: Duration) -> Self {
         let (server, started) = (server.to_owned(), Instant::now());
         Self { server, doing, timeout, since: None, started, pause: FIRST_PAUSE, requests: None }
     }
@@ -61,9 +61,9 @@ impl Backoff {
         server: &str,
         doing: &'static str,
         timeout: Duration,
-        requests: Requests,
+        requests: TrackedRequests,
     ) -> Self {
-        Self { requests: Some(requests), ..Self::for_conflict(server, doing, timeout) }
+        Self { requests: Some(requests), ..Self::with_own_timeout(server, doing, timeout) }
     }
 
     /// Sleeps after a failure, longer each time. Fails if a retry cannot succeed, or the deadline has passed.
@@ -73,10 +73,10 @@ impl Backoff {
             | RequestFailure::Unanswered(source)
             | RequestFailure::WrongSequence(source) => describe(source),
             RequestFailure::StreamDeleted { stream } => {
-                return Err(Unavailable::NoStream { server: self.server.clone(), stream });
+                return Err(Unavailable::StreamDeleted { server: self.server.clone(), stream });
             }
             RequestFailure::StoreReplaced => {
-                return Err(Unavailable::OtherStore { server: self.server.clone() });
+                return Err(Unavailable::StoreReplaced { server: self.server.clone() });
             }
             RequestFailure::Permanent(source) => return Err(self.unavailable(source)),
         };
@@ -99,7 +99,7 @@ impl Backoff {
         Ok(())
     }
 
-    fn unavailable(&self, source: Source) -> Unavailable {
+    fn unavailable(&self, source: BoxError) -> Unavailable {
         Unavailable::Server { server: self.server.clone(), doing: self.doing, source }
     }
 }

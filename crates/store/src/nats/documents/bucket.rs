@@ -77,7 +77,7 @@ impl Session {
         }
         let setup = self.setup();
         let stream = setup.find(&stream_name(name)).await?;
-        Ok(stream.map(|stream| self.register_bucket(&setup, name, stream, false)))
+        Ok(stream.map(|stream| self.cache_bucket(&setup, name, stream, false)))
     }
 
     /// Returns a bucket that holds a document. Fails if it was deleted.
@@ -102,7 +102,7 @@ impl Session {
             // A conflict means that another process wrote the marker.
             let _conflict_is_fine = self.journal.append(&marker_subject(name), 0, MARKER.into()).await?;
         }
-        Ok(self.register_bucket(&setup, name, stream, true))
+        Ok(self.cache_bucket(&setup, name, stream, true))
     }
 
     /// Creates deleted buckets again. Their sequences continue after every sequence the journal knows, so that tokens
@@ -121,7 +121,7 @@ impl Session {
             };
             let config = stream::Config { first_sequence: Some(highest + 1), ..bucket_config(name) };
             let stream = self.create_bucket(&setup, config).await?;
-            self.register_bucket(&setup, name, stream, true);
+            self.cache_bucket(&setup, name, stream, true);
             rebuilt.push(name.to_owned());
         }
         Ok(rebuilt)
@@ -148,7 +148,7 @@ impl Session {
     async fn highest_sequence(&self) -> Result<u64, Unavailable> {
         let mut highest = 0;
         for run in self.run_names().await? {
-            let document_entry = match self.last_record(&run).await {
+            let document_entry = match self.last_journal_record(&run).await {
                 Ok(last) => last.and_then(|record| record.head.document_entry),
                 Err(error) if is_unreadable(&error) => None,
                 Err(error) => return Err(error),
@@ -158,13 +158,7 @@ impl Session {
         Ok(highest)
     }
 
-    fn register_bucket(
-        &self,
-        setup: &StreamSetup<'_>,
-        name: &str,
-        stream: Stream,
-        is_marked: bool,
-    ) -> Bucket {
+    fn cache_bucket(&self, setup: &StreamSetup<'_>, name: &str, stream: Stream, is_marked: bool) -> Bucket {
         let (name, max_payload) = (name.to_owned(), max_payload(&stream, self.server_max_payload));
         let bucket = Bucket { name, handle: setup.handle(stream), max_payload, is_marked };
         self.buckets.put(bucket.clone());

@@ -63,7 +63,7 @@ impl Session {
             let failure = match handle.append_once(&slot.subject, after, encoded.payload.clone()).await {
                 Ok(sequence) => {
                     *unanswered = Some(after);
-                    return self.acknowledge(&commit, slot, encoded, sequence).await;
+                    return self.finish_commit(&commit, slot, encoded, sequence).await;
                 }
                 Err(failure) => failure,
             };
@@ -81,7 +81,7 @@ impl Session {
 
     /// Writes the copy of an entry that has landed. Fails with `Fenced` if the engine was replaced meanwhile: the
     /// commit stands, and the next engine acts on it.
-    async fn acknowledge(
+    async fn finish_commit(
         &self,
         commit: &Commit,
         slot: &DocumentSlot,

@@ -25,7 +25,7 @@ impl Session {
     ) -> Result<Option<String>, Unavailable> {
         let Some(key) = document_key(run) else { return Ok(None) };
         let bucket = self.existing_bucket(&external_write.bucket).await?;
-        let head = self.last_record(run).await?.map(|record| record.head);
+        let head = self.last_journal_record(run).await?.map(|record| record.head);
         let our_sequence = head.and_then(|head| head.document_entry).map_or(0, |entry| entry.sequence);
         let written_since = bucket
             .handle
@@ -70,7 +70,7 @@ impl Session {
     ) -> Result<Vec<RunId>, Unavailable> {
         let Some(bucket) = self.bucket(&self.settings.bucket).await? else { return Ok(Vec::new()) };
         let subjects = match bucket.handle.subjects(&key_subject(&bucket.name, ">")).await {
-            Err(Unavailable::NoStream { .. }) => return Ok(Vec::new()),
+            Err(Unavailable::StreamDeleted { .. }) => return Ok(Vec::new()),
             subjects => subjects?,
         };
         let prefix = key_subject(&bucket.name, "");

@@ -16,7 +16,7 @@ use crate::commit::Position;
 use crate::error::Unavailable;
 use crate::external_write::{DocumentEdit, ExternalWrite, ExternalWriteRefusal};
 use crate::nats::connection::{Conflict, Lookup, Session, StoredMessage};
-use crate::nats::journal::{Content, EntryRef, Head, MessageError, Record, RunTip, encode, subject};
+use crate::nats::journal::{Content, EntryRef, Head, JournalEnd, MessageError, Record, encode, subject};
 
 /// A run at one instant.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ impl CurrentRun {
         self.record.as_ref().map_or_else(Head::absent, |record| record.head.clone())
     }
 
-    pub(in crate::nats) fn tip(&self) -> RunTip {
-        RunTip::of(self.record.as_ref())
+    pub(in crate::nats) fn tip(&self) -> JournalEnd {
+        JournalEnd::of(self.record.as_ref())
     }
 
     pub(in crate::nats) fn external_write(&self) -> Option<&ExternalWrite> {
@@ -91,7 +91,7 @@ impl Session {
             Err(Unavailable::Server { server, doing: "read a run from", source })
         };
         // The journal is read first, so that an entry newer than the journal is a missing copy and not a race.
-        let mut record = self.last_record(run).await?;
+        let mut record = self.last_journal_record(run).await?;
         loop {
             let head = record.as_ref().map_or_else(Head::absent, |record| record.head.clone());
             let Some((bucket, subject)) = self.document_slot(run, &head).await? else {
@@ -102,8 +102,8 @@ impl Session {
                 SlotState::Uncopied(uncopied) => uncopied,
             };
             // With many writers, another process has usually written the copy meanwhile.
-            let tip = RunTip::of(record.as_ref());
-            record = self.last_record(run).await?;
+            let tip = JournalEnd::of(record.as_ref());
+            record = self.last_journal_record(run).await?;
             if record.as_ref().map_or(0, |record| record.sequence) != tip.sequence {
                 check_deadline()?;
                 continue;
@@ -114,7 +114,7 @@ impl Session {
                     if let Err(Conflict) = self.copy(run, &tip, &entry, &bucket).await? {
                         check_deadline()?;
                     }
-                    record = self.last_record(run).await?;
+                    record = self.last_journal_record(run).await?;
                 }
                 UncopiedCommit::Gap(gap) => return Err(self.message_error(run, gap)),
             }
@@ -270,7 +270,7 @@ impl Session {
     pub(in crate::nats) async fn copy(
         &self,
         run: &RunId,
-        tip: &RunTip,
+        tip: &JournalEnd,
         entry: &DocumentEntry,
         bucket: &str,
     ) -> Result<Result<u64, Conflict>, Unavailable> {
@@ -281,7 +281,7 @@ impl Session {
 }
 
 /// Returns the head after a copy: the entry's head with the fields that only the journal knows.
-pub(super) fn copied_head(tip: &RunTip, entry: &DocumentEntry, bucket: &str) -> Head {
+pub(super) fn copied_head(tip: &JournalEnd, entry: &DocumentEntry, bucket: &str) -> Head {
     Head {
         commit: tip.head.commit,
         checkpoint: tip.head.checkpoint,

@@ -10,7 +10,7 @@ use super::lease::Lease;
 use crate::engine_lock::LockGuard;
 use crate::error::{EngineLockError, Unavailable};
 use crate::nats::connection::{Conflict, RequestFailure, Session};
-use crate::nats::journal::{Content, Head, RunTip};
+use crate::nats::journal::{Content, Head, JournalEnd};
 use crate::{EngineHolder, EngineLock, LockPurpose};
 
 /// How often, and at which interval, the lease of a one-shot holder is polled.
@@ -31,7 +31,7 @@ impl Session {
                 return Err(EngineLockError::Held { run, pid: holder.pid, host: holder.host, stopped });
             }
         };
-        let epoch = self.next_epoch(run, lease.id(), Epoch(0)).await?;
+        let epoch = self.write_next_epoch(run, lease.id(), Epoch(0)).await?;
         Ok(EngineLock::new(run.clone(), epoch, LockGuard::Lease(lease)))
     }
 
@@ -57,7 +57,7 @@ impl Session {
 
     /// Writes the next epoch, but no lower one than `min_epoch`, to the run's subject. No commit of an earlier engine
     /// lands after it.
-    pub(in crate::nats) async fn next_epoch(
+    pub(in crate::nats) async fn write_next_epoch(
         &self,
         run: &RunId,
         lease: &str,
@@ -65,9 +65,9 @@ impl Session {
     ) -> Result<Epoch, Unavailable> {
         let mut conflicts = self.journal.conflict_backoff("become the engine at");
         loop {
-            let tip = RunTip::of(self.last_record(run).await?.as_ref());
+            let tip = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
             let epoch = tip.head.epoch.next().max(min_epoch);
-            let tip = RunTip { head: Head { epoch, ..tip.head }, ..tip };
+            let tip = JournalEnd { head: Head { epoch, ..tip.head }, ..tip };
             match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),
                 Err(Conflict) => {

@@ -22,7 +22,7 @@ use crate::{EngineHolder, LockPurpose};
 /// A lease that is renewed until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    id: LeaseId,
+    id: HeldLeaseId,
     /// Dropping it wakes the renewal task, which then releases the lease.
     stop: oneshot::Sender<()>,
     renewal: JoinHandle<()>,
@@ -45,9 +45,9 @@ impl Lease {
 /// The id of a lease that this process holds. Dropping it ends the lease for this process at once, and for other
 /// processes when the renewal task has written the release.
 #[derive(Debug)]
-struct LeaseId(String);
+struct HeldLeaseId(String);
 
-impl LeaseId {
+impl HeldLeaseId {
     /// Registered before the lease is written: a second task of this process must not take it for released.
     fn new() -> Self {
         let id = Uuid::now_v7().to_string();
@@ -56,7 +56,7 @@ impl LeaseId {
     }
 }
 
-impl Drop for LeaseId {
+impl Drop for HeldLeaseId {
     fn drop(&mut self) {
         held_leases().remove(&self.0);
     }
@@ -145,7 +145,7 @@ impl Session {
                 }
                 None => 0,
             };
-            let id = LeaseId::new();
+            let id = HeldLeaseId::new();
             let lease_message =
                 LeaseMessage { id: id.0.clone(), held: true, purpose, process: this_process.clone() };
             match self.leases.append(&subject, expected, json(&lease_message)).await? {
@@ -185,7 +185,7 @@ impl Renewal {
                 } => match renewed {
                     Ok(RenewalOutcome::Lost) => return,
                     // The outage will end. Until then no other process can take the lease either.
-                    Ok(RenewalOutcome::Held) | Err(_) => {}
+                    Ok(RenewalOutcome::Written) | Err(_) => {}
                 }
             }
         }
@@ -204,7 +204,7 @@ impl Renewal {
                 leases.append(&self.subject, self.sequence, json(&self.lease_message)).await?
             {
                 self.sequence = sequence;
-                return Ok(RenewalOutcome::Held);
+                return Ok(RenewalOutcome::Written);
             }
             match leases.find(&self.subject, Lookup::Last).await? {
                 // It expired, and no other process took it.
@@ -221,6 +221,6 @@ impl Renewal {
 }
 
 enum RenewalOutcome {
-    Held,
+    Written,
     Lost,
 }

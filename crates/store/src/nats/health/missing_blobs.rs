@@ -6,7 +6,7 @@ use protocol::{Revision, RunId};
 
 use crate::error::Unavailable;
 use crate::nats::backend::NatsStore;
-use crate::nats::connection::{JOURNAL, Lookup, NatsSettings, Notify, StreamHandle, StreamSetup};
+use crate::nats::connection::{JOURNAL, Lookup, NatsSettings, NoticeHandler, StreamHandle, StreamSetup};
 use crate::nats::journal::{DeltaLocation, Head, RUN_SUBJECT_PREFIX, decode, run_of};
 
 /// A run without its blobs. The definition of every run is a blob.
@@ -26,7 +26,7 @@ impl NatsStore {
     /// Returns the runs of a store whose blobs were deleted, sorted by name. `None` if the journal was deleted, too.
     pub async fn missing_blobs(
         settings: &NatsSettings,
-        notify: Notify,
+        notify: NoticeHandler,
     ) -> Result<Option<Vec<MissingBlobs>>, Unavailable> {
         let (setup, _) = StreamSetup::connect(settings, notify).await?;
         let Some(journal) = setup.find(JOURNAL).await? else { return Ok(None) };

@@ -37,7 +37,7 @@ impl Session {
     }
 
     async fn unknown_messages_of(&self, run: RunId) -> Result<Vec<UnknownMessage>, Unavailable> {
-        match self.last_record(&run).await {
+        match self.last_journal_record(&run).await {
             // A writer reads the last message first, so a known last message means that all are known.
             Ok(_) => return Ok(Vec::new()),
             Err(error) if is_unreadable(&error) => {}

@@ -13,7 +13,7 @@ use crate::commit::{Token, WriteId};
 
 /// The last known message of a run.
 #[derive(Debug, Clone)]
-pub(in crate::nats) struct RunTip {
+pub(in crate::nats) struct JournalEnd {
     /// The sequence of the last message on the run's subject, 0 if there is none.
     pub(in crate::nats) sequence: u64,
     pub(in crate::nats) head: Head,
@@ -21,7 +21,7 @@ pub(in crate::nats) struct RunTip {
     pub(in crate::nats) index: Option<RunIndex>,
 }
 
-impl RunTip {
+impl JournalEnd {
     pub(in crate::nats) fn of(record: Option<&Record>) -> Self {
         match record {
             Some(record) => Self { sequence: record.sequence, head: record.head.clone(), index: None },
@@ -37,7 +37,7 @@ const MAX_INDEXES: usize = 64;
 /// The runs that this process has read or written, and its unacknowledged writes.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct RunCache {
-    runs: Mutex<HashMap<RunId, RunTip>>,
+    runs: Mutex<HashMap<RunId, JournalEnd>>,
     /// Writes that were not acknowledged.
     pending_writes: Mutex<HashMap<WriteId, PendingWrite>>,
 }
@@ -51,7 +51,7 @@ pub(super) enum PendingWrite {
 
 impl RunCache {
     /// Removes and returns the tip of a run if it is at `token`. The caller puts it back after use.
-    pub(in crate::nats) fn take(&self, run: &RunId, token: Token) -> Option<RunTip> {
+    pub(in crate::nats) fn take(&self, run: &RunId, token: Token) -> Option<JournalEnd> {
         let mut runs = lock(&self.runs);
         if runs.get(run)?.head.token() == token { runs.remove(run) } else { None }
     }
@@ -60,11 +60,11 @@ impl RunCache {
         lock(&self.runs).remove(run);
     }
 
-    pub(in crate::nats) fn get(&self, run: &RunId) -> Option<RunTip> {
+    pub(in crate::nats) fn get(&self, run: &RunId) -> Option<JournalEnd> {
         lock(&self.runs).get(run).cloned()
     }
 
-    pub(in crate::nats) fn put(&self, run: &RunId, tip: RunTip) {
+    pub(in crate::nats) fn put(&self, run: &RunId, tip: JournalEnd) {
         let mut runs = lock(&self.runs);
         if runs.len() >= MAX_RUNS {
             runs.clear();

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::RunId;
 
-use super::cache::{PendingWrite, RunTip};
+use super::cache::{JournalEnd, PendingWrite};
 use super::message::{Delta, Head, OutgoingCommit, OutgoingDelta, Record, checksum};
 use super::records::subject;
 use super::wire::{encode_commit, json};
@@ -39,7 +39,7 @@ impl Session {
                 let pending =
                     if uses_bucket { PendingWrite::Bucket(after) } else { PendingWrite::Journal(after) };
                 self.cache.add_pending_write(write_id, pending);
-                Err(CommitError::Unknown { write_id, source: unavailable.into() })
+                Err(CommitError::OutcomeUnknown { write_id, source: unavailable.into() })
             }
             outcome => outcome,
         }
@@ -70,7 +70,7 @@ impl Session {
         loop {
             let tip = match cached.take() {
                 Some(tip) => tip,
-                None => RunTip::of(self.last_record(&commit.run).await?.as_ref()),
+                None => JournalEnd::of(self.last_journal_record(&commit.run).await?.as_ref()),
             };
             if let Some(after) = *unanswered
                 && tip.sequence != after
@@ -90,7 +90,7 @@ impl Session {
             };
             match failure {
                 RequestFailure::WrongSequence(source) => {
-                    let tip = RunTip::of(self.last_record(&commit.run).await?.as_ref());
+                    let tip = JournalEnd::of(self.last_journal_record(&commit.run).await?.as_ref());
                     if tip.sequence == after {
                         // Refused although the subject has not changed: retry like an outage.
                         outage.wait(RequestFailure::Temporary(source)).await?;
@@ -117,7 +117,7 @@ impl Session {
         write_id: WriteId,
         after: u64,
     ) -> Result<Option<Position>, Unavailable> {
-        let next = self.record_from(run, after + 1).await?;
+        let next = self.first_record_from(run, after + 1).await?;
         Ok(next
             .filter(|record| record.commit().is_some_and(|c| c.write_id == write_id))
             .map(|r| r.position()))
@@ -128,7 +128,7 @@ impl Session {
         &self,
         commit: &Commit,
         options: &CommitOptions,
-        mut tip: RunTip,
+        mut tip: JournalEnd,
     ) -> Result<CommitPlan, CommitError> {
         let mut delta = Delta::of(commit);
         if let Some(snapshot) = &commit.snapshot {
@@ -167,7 +167,7 @@ impl Session {
         &self,
         commit: &Commit,
         options: &CommitOptions,
-        tip: RunTip,
+        tip: JournalEnd,
     ) -> Result<EncodedCommit, CommitError> {
         let plan = self.plan(commit, options, tip).await?;
         let CommitPlan { head, delta, .. } = &plan;
@@ -206,7 +206,7 @@ impl Session {
             index
         });
         let position = Position { revision: head.revision, token: head.token() };
-        self.cache.put(run, RunTip { sequence, head, index });
+        self.cache.put(run, JournalEnd { sequence, head, index });
         position
     }
 }
@@ -228,7 +228,7 @@ struct EncodedCommit {
 
 /// A commit before it is encoded.
 pub(in crate::nats) struct CommitPlan {
-    pub(in crate::nats) tip: RunTip,
+    pub(in crate::nats) tip: JournalEnd,
     pub(in crate::nats) head: Head,
     pub(in crate::nats) delta: Delta,
 }

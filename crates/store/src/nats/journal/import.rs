@@ -32,7 +32,7 @@ impl Session {
         };
         let written = async {
             self.remove_incomplete_import(&run).await?;
-            self.next_epoch(&run, lease.id(), epoch).await?;
+            self.write_next_epoch(&run, lease.id(), epoch).await?;
             let mut position = Position::absent();
             for mut commit in commits {
                 commit.expected = position;
@@ -57,7 +57,7 @@ impl Session {
     /// Removes what an interrupted import left. Fails if the run exists.
     async fn remove_incomplete_import(&self, run: &protocol::RunId) -> Result<(), RunWriteError> {
         let mut outage = self.journal.write_backoff("remove an incomplete import from");
-        while let Some(last) = self.last_record(run).await? {
+        while let Some(last) = self.last_journal_record(run).await? {
             if last.head.exists() {
                 let (run, found) = (run.clone(), last.head.revision);
                 return Err(

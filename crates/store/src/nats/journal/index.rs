@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::message::{Checkpoint, Delta};
-use crate::commit::{OutboxItem, WrittenView};
+use crate::commit::{OutboxItem, ViewMark};
 
 /// The sum of a run's messages, up to one of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::nats) struct RunIndex {
     /// In the order of commits.
     outbox: Vec<OutboxItem>,
-    views: BTreeMap<String, WrittenView>,
+    views: BTreeMap<String, ViewMark>,
     /// The sequence of the commit with the newest body of each part.
     parts: BTreeMap<String, u64>,
 }
@@ -24,13 +24,13 @@ impl RunIndex {
                 self.outbox.retain(|item| !delta.acknowledged.contains(&item.id));
                 self.outbox.retain(|item| !delta.outbox.iter().any(|new| new.id == item.id));
                 self.outbox.extend(last_of_each(&delta.outbox));
-                self.mark_views(&delta.views);
+                self.record_view_marks(&delta.views);
             }
         }
         self.parts.extend(delta.parts.iter().map(|part| (part.path.clone(), sequence)));
     }
 
-    pub(in crate::nats) fn mark_views(&mut self, views: &[WrittenView]) {
+    pub(in crate::nats) fn record_view_marks(&mut self, views: &[ViewMark]) {
         self.views.extend(views.iter().map(|view| (view.path.clone(), view.clone())));
     }
 
@@ -51,7 +51,7 @@ impl RunIndex {
         &self.outbox
     }
 
-    pub(in crate::nats) fn views(&self) -> impl Iterator<Item = &WrittenView> {
+    pub(in crate::nats) fn views(&self) -> impl Iterator<Item = &ViewMark> {
         self.views.values()
     }
 

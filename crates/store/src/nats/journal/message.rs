@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::trailer::{OutgoingTrailer, Trailer};
-use crate::commit::{Commit, OutboxItem, Part, WriteId, WrittenView};
+use crate::commit::{Commit, OutboxItem, Part, ViewMark, WriteId};
 use crate::{Digest, Token};
 
 /// A message and its sequence.
@@ -90,12 +90,14 @@ pub(in crate::nats) enum Content {
     Commit(CommitMessage),
     /// A new engine. On the run's own subject, so that it fails every compare-and-set of the engine before.
     EngineLock {
+        /// The id of the lease. It makes the message unique to its writer.
         lease: String,
     },
     /// View files that were written outside a commit.
     ViewMarks {
+        /// A new id. It makes the message unique to its writer.
         id: String,
-        views: Vec<WrittenView>,
+        views: Vec<ViewMark>,
     },
     /// No content: it occupies the sequence of an unacknowledged write, which then cannot land any more.
     Fence {
@@ -147,12 +149,13 @@ pub(in crate::nats) struct Delta {
     pub(in crate::nats) entry: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::nats) parts: Vec<Part>,
+    /// Ids of finished actions, which leave the outbox.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::nats) acknowledged: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(in crate::nats) outbox: Vec<OutboxItem>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(in crate::nats) views: Vec<WrittenView>,
+    pub(in crate::nats) views: Vec<ViewMark>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::nats) checkpoint: Option<Checkpoint>,
 }
@@ -163,7 +166,7 @@ pub(in crate::nats) struct Checkpoint {
     /// The writer's snapshot of its state.
     pub(super) snapshot: String,
     pub(in crate::nats) outbox: Vec<OutboxItem>,
-    pub(in crate::nats) views: Vec<WrittenView>,
+    pub(in crate::nats) views: Vec<ViewMark>,
     /// The sequence of the commit with the newest body of each part, without the parts of this delta.
     pub(in crate::nats) parts: Vec<(String, u64)>,
 }

@@ -19,7 +19,7 @@ mod trailer;
 mod watch;
 mod wire;
 
-pub(in crate::nats) use cache::{RunCache, RunTip};
+pub(in crate::nats) use cache::{JournalEnd, RunCache};
 pub(in crate::nats) use commit::{CommitOptions, CommitPlan, MAX_INLINE_DELTA, check_epoch};
 pub(in crate::nats) use message::{
     CommitMessage, Content, DeltaLocation, EntryRef, Head, OutgoingCommit, OutgoingDelta, Record,

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::{Revision, RunId};
 
-use super::cache::RunTip;
+use super::cache::JournalEnd;
 use super::index::RunIndex;
 use super::message::{Content, Delta, Head, Record, checksum};
 use super::records::is_unreadable;
 use super::wire::MessageError;
-use crate::commit::{Part, Position, WrittenView};
+use crate::commit::{Part, Position, ViewMark};
 use crate::error::{ReadError, Unavailable};
 use crate::nats::connection::Session;
 use crate::store::{LoadedRun, NewEntries, RunListing, StoredEntry};
@@ -45,7 +45,7 @@ impl Session {
             views: index.views().cloned().collect(),
             external_write: current.slot.and_then(|slot| slot.external_write),
         };
-        self.cache.put(run, RunTip { index: Some(index), ..RunTip::of(Some(&newest)) });
+        self.cache.put(run, JournalEnd { index: Some(index), ..JournalEnd::of(Some(&newest)) });
         Ok(Some(loaded))
     }
 
@@ -65,7 +65,7 @@ impl Session {
         }
         let entries = self.entries_within(run, before.token.0 + 1, newest.head.commit).await?;
         let position = newest.position();
-        self.cache.put(run, RunTip::of(Some(&newest)));
+        self.cache.put(run, JournalEnd::of(Some(&newest)));
         Ok(Some(NewEntries { position, entries }))
     }
 
@@ -94,13 +94,13 @@ impl Session {
                             replayed.snapshot =
                                 Some(StoredEntry { revision, body: checkpoint.snapshot.clone() });
                             let missed = self.view_marks_before_copy(run, &record, &delta).await?;
-                            replayed.index.mark_views(&missed);
+                            replayed.index.record_view_marks(&missed);
                         }
                         None => replayed.tail.push(StoredEntry { revision, body: delta.entry.clone() }),
                     }
                     replayed.deltas.insert(record.sequence, delta);
                 }
-                Content::ViewMarks { views, .. } => replayed.index.mark_views(views),
+                Content::ViewMarks { views, .. } => replayed.index.record_view_marks(views),
                 Content::EngineLock { .. } | Content::Fence { .. } => {}
             }
         }
@@ -114,7 +114,7 @@ impl Session {
         run: &RunId,
         checkpoint: &Record,
         delta: &Delta,
-    ) -> Result<Vec<WrittenView>, ReadError> {
+    ) -> Result<Vec<ViewMark>, ReadError> {
         let between = checkpoint.previous_commit + 1..checkpoint.sequence;
         if checkpoint.head.document_entry.is_none() || between.is_empty() {
             return Ok(Vec::new());
@@ -125,13 +125,13 @@ impl Session {
             Content::Commit(_) | Content::EngineLock { .. } | Content::Fence { .. } => None,
         });
         // The commit's own view marks are newer.
-        let is_known = |mark: &WrittenView| delta.views.iter().any(|view| view.path == mark.path);
+        let is_known = |mark: &ViewMark| delta.views.iter().any(|view| view.path == mark.path);
         Ok(marks.flatten().filter(|mark| !is_known(mark)).collect())
     }
 
     /// Returns the index of all messages up to `tip`.
-    pub(super) async fn index_at(&self, run: &RunId, tip: &RunTip) -> Result<RunIndex, ReadError> {
-        match self.record_from(run, tip.sequence).await? {
+    pub(super) async fn index_at(&self, run: &RunId, tip: &JournalEnd) -> Result<RunIndex, ReadError> {
+        match self.first_record_from(run, tip.sequence).await? {
             Some(upper) if tip.sequence > 0 && upper.sequence == tip.sequence => {
                 Ok(self.replay(run, &upper).await?.index)
             }
@@ -144,7 +144,7 @@ impl Session {
         if revision == Revision(0) {
             return Ok(None);
         }
-        let Some(newest) = self.newest_record(run).await? else { return Ok(None) };
+        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(None) };
         if revision >= newest.head.revision {
             return Ok(Some(newest));
         }
@@ -157,7 +157,7 @@ impl Session {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        let Some(newest) = self.newest_record(run).await? else { return Ok(Vec::new()) };
+        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(Vec::new()) };
         if after >= last || after >= newest.head.revision {
             return Ok(Vec::new());
         }
@@ -187,7 +187,7 @@ impl Session {
     }
 
     pub(in crate::nats) async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
-        let Some(newest) = self.newest_record(run).await? else { return Ok(Revision(0)) };
+        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(Revision(0)) };
         let mut last = Revision(0);
         for record in self.records(run, 1, newest.sequence).await? {
             let Some(committed) = record.commit() else { continue };
@@ -218,7 +218,9 @@ impl Session {
         let Some(checkpoint) = upper.head.checkpoint else { return Ok(None) };
         let record = match checkpoint {
             sequence if sequence == upper.sequence => Some(upper),
-            sequence => self.record_from(run, sequence).await?.filter(|record| record.sequence == sequence),
+            sequence => {
+                self.first_record_from(run, sequence).await?.filter(|record| record.sequence == sequence)
+            }
         };
         let Some(record) = record else { return Ok(None) };
         let Some(committed) = record.commit() else { return Ok(None) };
@@ -268,7 +270,8 @@ impl Session {
     }
 
     async fn delta_at(&self, run: &RunId, sequence: u64) -> Result<(u64, Delta), ReadError> {
-        let record = self.record_from(run, sequence).await?.filter(|record| record.sequence == sequence);
+        let record =
+            self.first_record_from(run, sequence).await?.filter(|record| record.sequence == sequence);
         match record.as_ref().and_then(Record::commit) {
             Some(committed) => Ok((sequence, self.delta(run, sequence, committed).await?)),
             None => Err(self.message_error(run, MessageError::Missing { sequence }).into()),
@@ -280,9 +283,9 @@ impl Session {
         let requests = self.run_names().await?.into_iter().map(async |run| {
             // The journal is enough to list a run. The bucket is read only for a run without messages.
             let newest = async {
-                match self.last_record(&run).await?.filter(|record| record.head.exists()) {
+                match self.last_journal_record(&run).await?.filter(|record| record.head.exists()) {
                     Some(newest) => Ok(Some(newest)),
-                    None => self.newest_record(&run).await,
+                    None => self.last_reconciled_record(&run).await,
                 }
             };
             let head = match newest.await {
@@ -319,7 +322,7 @@ impl Session {
             if !run.as_str().starts_with(beginning) {
                 continue;
             }
-            let exists = match self.newest_record(&run).await {
+            let exists = match self.last_reconciled_record(&run).await {
                 Ok(newest) => newest.is_some(),
                 Err(error) if is_unreadable(&error) => true,
                 Err(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use protocol::{Revision, RunId};
 
-use super::cache::RunTip;
+use super::cache::JournalEnd;
 use super::message::{CommitMessage, Content, Delta, DeltaLocation, Record};
 use super::wire::{MessageError, decode, encode};
 use crate::error::{ReadError, Unavailable};
@@ -64,12 +64,15 @@ impl Session {
     }
 
     /// Returns the last message of any kind.
-    pub(in crate::nats) async fn last_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
+    pub(in crate::nats) async fn last_journal_record(
+        &self,
+        run: &RunId,
+    ) -> Result<Option<Record>, Unavailable> {
         self.get_record(run, Lookup::Last).await
     }
 
     /// Returns the first message at or after a sequence.
-    pub(super) async fn record_from(
+    pub(super) async fn first_record_from(
         &self,
         run: &RunId,
         sequence: u64,
@@ -80,11 +83,14 @@ impl Session {
     /// Returns the last message of a run, or `None` if the run does not exist.
     ///
     /// Falls back to the journal if the bucket was deleted, so that the past stays readable.
-    pub(in crate::nats) async fn newest_record(&self, run: &RunId) -> Result<Option<Record>, Unavailable> {
+    pub(in crate::nats) async fn last_reconciled_record(
+        &self,
+        run: &RunId,
+    ) -> Result<Option<Record>, Unavailable> {
         let record = match self.reconcile(run).await {
             Ok(current) => current.record,
-            Err(Unavailable::NoStream { stream, .. }) if stream != self.journal.name => {
-                self.last_record(run).await?
+            Err(Unavailable::StreamDeleted { stream, .. }) if stream != self.journal.name => {
+                self.last_journal_record(run).await?
             }
             Err(unavailable) => return Err(unavailable),
         };
@@ -117,7 +123,7 @@ impl Session {
         }
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.record_from(run, middle).await? {
+            match self.first_record_from(run, middle).await? {
                 Some(record) if record.head.revision < revision => low = record.sequence + 1,
                 Some(record) => {
                     found = Some(record);
@@ -128,7 +134,9 @@ impl Session {
         }
         match found {
             Some(record) if record.sequence >= low && record.head.revision == revision => Ok(Some(record)),
-            _ => Ok(self.record_from(run, low).await?.filter(|record| record.head.revision == revision)),
+            _ => {
+                Ok(self.first_record_from(run, low).await?.filter(|record| record.head.revision == revision))
+            }
         }
     }
 
@@ -136,7 +144,7 @@ impl Session {
     pub(in crate::nats) async fn append_content(
         &self,
         run: &RunId,
-        mut tip: RunTip,
+        mut tip: JournalEnd,
         content: &Content,
     ) -> Result<Result<(), Conflict>, Unavailable> {
         let payload = encode(&tip.head, content);
@@ -149,10 +157,10 @@ impl Session {
         {
             tip.index = cached.index;
             if let (Some(index), Content::ViewMarks { views, .. }) = (&mut tip.index, content) {
-                index.mark_views(views);
+                index.record_view_marks(views);
             }
         }
-        self.cache.put(run, RunTip { sequence, ..tip });
+        self.cache.put(run, JournalEnd { sequence, ..tip });
         Ok(Ok(()))
     }
 

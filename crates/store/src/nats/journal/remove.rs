@@ -17,7 +17,7 @@ impl Session {
     ) -> Result<(), CommitError> {
         let (run, held) = (lock.run(), lock.epoch());
         let mut outage = self.journal.write_backoff("remove a run from");
-        while let Some(last) = self.last_record(run).await?.filter(|last| last.head.has_commits()) {
+        while let Some(last) = self.last_journal_record(run).await?.filter(|last| last.head.has_commits()) {
             let by = last.head.epoch;
             if by > held {
                 return Err(CommitError::Fenced { held, by });
@@ -41,7 +41,7 @@ impl Session {
         }
         self.cache.forget(run);
         let lease = lock.lease().expect("BUG: the lock is of another backend");
-        self.next_epoch(run, lease.id(), held).await?;
+        self.write_next_epoch(run, lease.id(), held).await?;
         Ok(())
     }
 }

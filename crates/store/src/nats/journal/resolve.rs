@@ -8,7 +8,7 @@ use protocol::RunId;
 use async_nats::HeaderMap;
 use bytes::Bytes;
 
-use super::cache::{PendingWrite, RunTip};
+use super::cache::{JournalEnd, PendingWrite};
 use super::message::Content;
 use super::records::subject;
 use super::wire::encode;
@@ -29,7 +29,7 @@ struct IndexedWrites {
 }
 
 impl Session {
-    pub(in crate::nats) async fn resolve_write(
+    pub(in crate::nats) async fn resolve_unknown_write(
         &self,
         run: &RunId,
         write_id: WriteId,
@@ -50,7 +50,7 @@ impl Session {
     ) -> Result<Option<Position>, ReadError> {
         let mut backoff = self.journal.write_backoff("resolve a write at");
         loop {
-            let tip = RunTip::of(self.last_record(run).await?.as_ref());
+            let tip = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
             if tip.sequence != after {
                 let landed = self.landed_after(run, write_id, after).await?;
                 self.cache.remove_pending_write(write_id);
@@ -110,7 +110,7 @@ impl Session {
         run: &RunId,
         write_id: WriteId,
     ) -> Result<Option<Position>, ReadError> {
-        let Some(newest) = self.newest_record(run).await? else { return Ok(None) };
+        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(None) };
         let mut indexed = self.writes.lock().remove(run).unwrap_or_default();
         for record in self.records(run, indexed.up_to + 1, newest.sequence).await? {
             indexed.up_to = record.sequence;

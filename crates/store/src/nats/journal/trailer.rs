@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::message::Delta;
-use crate::commit::{OutboxItem, Part, WrittenView};
+use crate::commit::{OutboxItem, Part, ViewMark};
 
 /// The lengths of what follows the line: the entry, the bodies of the parts, those of the outbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -16,12 +16,13 @@ pub(in crate::nats) struct Trailer {
     entry: usize,
     #[serde(default)]
     parts: Vec<(String, usize)>,
+    /// Ids of finished actions, which have no body.
     #[serde(default)]
     acknowledged: Vec<String>,
     #[serde(default)]
     outbox: Vec<(String, usize)>,
     #[serde(default)]
-    views: Vec<WrittenView>,
+    views: Vec<ViewMark>,
     /// Set by the decoder.
     #[serde(skip)]
     pub(in crate::nats) bodies: Bytes,
@@ -37,8 +38,8 @@ pub(in crate::nats) struct OutgoingTrailer<'a> {
     acknowledged: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outbox: Vec<(&'a str, usize)>,
-    #[serde(skip_serializing_if = "<[WrittenView]>::is_empty")]
-    views: &'a [WrittenView],
+    #[serde(skip_serializing_if = "<[ViewMark]>::is_empty")]
+    views: &'a [ViewMark],
 }
 
 impl<'a> OutgoingTrailer<'a> {

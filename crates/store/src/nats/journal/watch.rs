@@ -34,7 +34,7 @@ pub(crate) struct Watch {
     document: Option<DocumentConsumer>,
     /// Another client wrote to the document, and `next` has not reported it yet.
     has_external_write: bool,
-    /// When a message last arrived, or a check found none. Dropped calls do not reset it.
+    /// When a message last arrived, or a check found none. Dropping the future of `next` does not reset it.
     last_checked: Instant,
 }
 
@@ -89,7 +89,7 @@ impl Watch {
         self.after
     }
 
-    /// Returns the next entries. A dropped call loses nothing: received messages are kept until they are returned.
+    /// Returns the next entries. Cancel-safe, because received messages are kept until they are returned.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         let mut outage = self.session.journal.read_backoff("watch");
         loop {
@@ -113,7 +113,7 @@ impl Watch {
                 }
             });
             let failure = match received.await {
-                Ok((Some(journal), _)) => self.receive_commit(journal),
+                Ok((Some(journal), _)) => self.receive_journal_message(journal),
                 Ok((None, Some(document))) => self.receive_document(document),
                 Ok((None, None)) => None,
                 Err(_) if !self.ready.is_empty() => return Ok(self.take_ready()),
@@ -134,7 +134,7 @@ impl Watch {
     }
 
     /// Queues a message of the journal.
-    fn receive_commit(&mut self, received: Delivery) -> Option<RequestFailure> {
+    fn receive_journal_message(&mut self, received: Delivery) -> Option<RequestFailure> {
         match received {
             Some(Ok(message)) => match stored_message(&message) {
                 Ok(message) => {
@@ -225,7 +225,7 @@ impl Watch {
 
     /// Restarts the consumer if it missed a commit.
     async fn check_for_missed_commits(&mut self) -> Result<(), Unavailable> {
-        let newest = self.session.newest_record(&self.run).await?;
+        let newest = self.session.last_reconciled_record(&self.run).await?;
         if newest.is_some_and(|newest| newest.head.revision > self.after) {
             self.consumer = None;
         }
@@ -248,7 +248,7 @@ impl Watch {
     /// Returns the sequence from which to read. Too early a sequence does no harm.
     async fn start_sequence(&mut self) -> Result<u64, Unavailable> {
         let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
-        let record = self.session.newest_record(&self.run).await?;
+        let record = self.session.last_reconciled_record(&self.run).await?;
         if let Some(record) = &record {
             self.watch_document(&record.head);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use super::connect::{FileState, connect_without_trace};
+use super::connect::{FileState, connect_without_changing_files};
 use super::database::Database;
 use super::open::{self, OpenError};
 use crate::Location;
@@ -54,7 +54,7 @@ pub(crate) fn inspect(location: &Location) -> Result<Option<StoreInspection>, Op
 }
 
 fn quick_check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
-    let connection = connect_without_trace(path, FileState::of(path))?;
+    let connection = connect_without_changing_files(path, FileState::of(path))?;
     let problems = {
         let mut check = connection.prepare(&format!("PRAGMA quick_check({MAX_PROBLEMS})"))?;
         let lines: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

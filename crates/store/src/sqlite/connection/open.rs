@@ -13,7 +13,7 @@ use super::database::{Database, unavailable};
 use crate::Location;
 use crate::error::Unavailable;
 use crate::os::FileIdentity;
-use crate::sqlite::lock::writer::{WriterLock, is_marked_in_use};
+use crate::sqlite::lock::writer::{WriterLock, has_database_note};
 use crate::sqlite::sql::schema::{APPLICATION_ID, FORMAT, migrate};
 
 /// Why a store could not be opened. Its files were not changed.
@@ -37,7 +37,7 @@ pub enum OpenError {
 
 /// Opens the database, and creates it first if the store has none.
 pub(crate) fn open(location: &Location) -> Result<Database, OpenError> {
-    if !is_present_or_being_replaced(location)? {
+    if !is_present_after_recovery(location)? {
         create(location)?;
     }
     open_present(location)
@@ -45,12 +45,12 @@ pub(crate) fn open(location: &Location) -> Result<Database, OpenError> {
 
 /// Opens the database, or returns `None` if the store has none.
 pub(crate) fn open_existing(location: &Location) -> Result<Option<Database>, OpenError> {
-    if is_present_or_being_replaced(location)? { open_present(location).map(Some) } else { Ok(None) }
+    if is_present_after_recovery(location)? { open_present(location).map(Some) } else { Ok(None) }
 }
 
 /// Whether there is a database. `callboard recover` holds the writer lock while it replaces a database, so a missing one
 /// is looked for again under that lock.
-fn is_present_or_being_replaced(location: &Location) -> Result<bool, OpenError> {
+fn is_present_after_recovery(location: &Location) -> Result<bool, OpenError> {
     let missing = match is_present(location) {
         Err(missing @ OpenError::Missing { .. }) => missing,
         known => return known,
@@ -65,10 +65,10 @@ pub(crate) fn is_present(location: &Location) -> Result<bool, OpenError> {
     if has_content(&path)? {
         return Ok(true);
     }
-    if !is_marked_in_use(&location.writer_lock()) && !location.wal().exists() {
+    if !has_database_note(&location.writer_lock()) && !location.wal().exists() {
         return Ok(false);
     }
-    // The mark in the lock file and the WAL are written after the database. Look again: it may have been created since
+    // The note in the lock file and the WAL are written after the database. Look again: it may have been created since
     // the first look.
     if has_content(&path)? { Ok(true) } else { Err(OpenError::Missing { path }) }
 }
@@ -100,9 +100,9 @@ fn open_present(location: &Location) -> Result<Database, OpenError> {
     if format > FORMAT {
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
-    if format < FORMAT || !is_marked_in_use(writer_lock.path()) {
+    if format < FORMAT || !has_database_note(writer_lock.path()) {
         let mut guard = writer_lock.acquire()?;
-        guard.mark_in_use().map_err(failed("write", writer_lock.path()))?;
+        guard.write_database_note().map_err(failed("write", writer_lock.path()))?;
         let migrated = connect(&path).and_then(|mut writer| migrate(&mut writer));
         migrated.map_err(|error| unavailable(&path, error))?;
     }
@@ -144,7 +144,7 @@ fn create(location: &Location) -> Result<(), OpenError> {
     for directory in [location.root(), parent] {
         File::open(directory).and_then(|d| d.sync_all()).map_err(failed("sync", directory.to_owned()))?;
     }
-    guard.mark_in_use().map_err(failed("write", location.writer_lock()))
+    guard.write_database_note().map_err(failed("write", location.writer_lock()))
 }
 
 fn remove_database(path: &Path) -> io::Result<()> {

@@ -13,7 +13,7 @@ use crate::engine_lock::{EngineHolder, EngineLock, LockGuard, LockPurpose};
 use crate::error::{EngineLockError, Unavailable};
 use crate::os;
 use crate::sqlite::connection::Database;
-use crate::sqlite::sql::write::next_epoch;
+use crate::sqlite::sql::write::write_next_epoch;
 
 /// A locked file. Rust opens files close-on-exec, so a child keeps the lock no longer than until its exec.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn try_acquire(
     database.write(|tx| match lock_and_write_holder(&path, purpose) {
         Ok(Ok(file)) => {
             let guard = LockGuard::File(EngineLockFile(file));
-            Ok(Ok(Ok(EngineLock::new(run.clone(), next_epoch(tx, run)?, guard))))
+            Ok(Ok(Ok(EngineLock::new(run.clone(), write_next_epoch(tx, run)?, guard))))
         }
         Ok(Err(holder)) => Ok(Ok(Err(holder))),
         Err(source) => Ok(Err(Unavailable::io("lock", path.clone(), source).into())),

@@ -4,8 +4,8 @@
 //! that closes the file, or is killed while holding the lock, wakes the watchers. By then its commit is visible or
 //! rolled back.
 //!
-//! The kernel's queue has no timeout, and a stopped holder blocks every writer. Therefore a second thread waits in the
-//! queue, while the caller checks from time to time which process holds the lock.
+//! The kernel's queue has no timeout, and a holder that SIGSTOP or Ctrl-Z has stopped blocks every writer. Therefore a
+//! second thread waits in the queue, while the caller checks from time to time which process holds the lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -19,7 +19,7 @@ use crate::os::{self, FileIdentity};
 
 /// Written to the lock file once the store has a database. If it is there and the database is not, the database is
 /// lost.
-const IN_USE_NOTE: &str = "Writers of this callboard store queue on this file. Leave it here.\n";
+const DATABASE_NOTE: &str = "Writers of this callboard store queue on this file. Leave it here.\n";
 
 #[derive(Debug)]
 pub(crate) struct WriterLock {
@@ -160,9 +160,9 @@ fn lock_uninterrupted(file: &File) -> io::Result<()> {
 
 impl WriterGuard {
     /// Notes in the lock file that this store has a database.
-    pub(crate) fn mark_in_use(&mut self) -> io::Result<()> {
+    pub(crate) fn write_database_note(&mut self) -> io::Result<()> {
         if self.0.metadata()?.len() == 0 {
-            self.0.write_all(IN_USE_NOTE.as_bytes())?;
+            self.0.write_all(DATABASE_NOTE.as_bytes())?;
             self.0.sync_all()?;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl WriterGuard {
 }
 
 /// Whether the lock file says that its store has a database.
-pub(crate) fn is_marked_in_use(path: &Path) -> bool {
+pub(crate) fn has_database_note(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
 }
 

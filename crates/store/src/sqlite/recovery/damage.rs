@@ -9,7 +9,7 @@ use super::exclusive::ExclusiveAccess;
 use super::salvage;
 use crate::Digest;
 use crate::sqlite::connection::OpenError;
-use crate::sqlite::connection::{FileState, connect_without_trace};
+use crate::sqlite::connection::{FileState, connect_without_changing_files};
 use crate::sqlite::sql::checksum::checksum;
 use crate::sqlite::sql::schema::{self, APPLICATION_ID, FORMAT};
 
@@ -23,7 +23,7 @@ pub enum Damage {
     /// The first lines of SQLite's integrity check.
     Structure(Vec<String>),
     /// Frames of the write-ahead log are unreadable; SQLite would silently drop what was committed after them.
-    Log {
+    Wal {
         bad_frames: u64,
     },
     /// The checksum of an entry does not match.
@@ -47,7 +47,7 @@ impl fmt::Display for Damage {
             Self::Empty => f.write_str("the database is empty"),
             Self::Unreadable(why) => write!(f, "the database cannot be read: {why}"),
             Self::Structure(lines) => write!(f, "SQLite finds: {}", lines.join("; ")),
-            Self::Log { bad_frames } => {
+            Self::Wal { bad_frames } => {
                 write!(f, "{bad_frames} pages of its log cannot be read; commits after them would be lost")
             }
             Self::Entry { run, revision } => {
@@ -77,9 +77,9 @@ pub fn find_damage(exclusive: &ExclusiveAccess) -> Result<Vec<Damage>, OpenError
     let bad_frames =
         bad_frames.map_err(|source| OpenError::Io { action: "read", path: path.clone(), source })?;
     if bad_frames > 0 {
-        damage.push(Damage::Log { bad_frames });
+        damage.push(Damage::Wal { bad_frames });
     }
-    let connected = connect_without_trace(&path, FileState::of(&path)).and_then(|connection| {
+    let connected = connect_without_changing_files(&path, FileState::of(&path)).and_then(|connection| {
         let found = schema::read_format(&connection)?;
         Ok((connection, found))
     });

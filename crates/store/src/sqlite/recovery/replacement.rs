@@ -67,7 +67,10 @@ impl ReplacementDatabase {
         };
         let root = exclusive.location().root().to_owned();
         let sync = || File::open(&root).and_then(|directory| directory.sync_all());
-        exclusive.guard.mark_in_use().map_err(failed("write", &exclusive.location().writer_lock()))?;
+        exclusive
+            .guard
+            .write_database_note()
+            .map_err(failed("write", &exclusive.location().writer_lock()))?;
         if let Some(backup) = backup {
             backup.mark_unfinished().map_err(failed("mark", backup.directory()))?;
         }

@@ -6,7 +6,7 @@ use rusqlite::types::{Type, ValueRef};
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
 use crate::Digest;
-use crate::commit::{OutboxItem, Part, Position, Token, WriteId, WrittenView};
+use crate::commit::{OutboxItem, Part, Position, Token, ViewMark, WriteId};
 use crate::sqlite::sql::checksum::checksum;
 use crate::store::{LoadedRun, NewEntries, RunListing, StoredDocument, StoredEntry};
 
@@ -171,10 +171,10 @@ fn outbox(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<OutboxItem>> {
         .collect()
 }
 
-fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<WrittenView>> {
+fn views(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<ViewMark>> {
     tx.prepare_cached("SELECT path, revision, digest FROM views WHERE run = ?1 ORDER BY path")?
         .query_map([run], |row| {
-            Ok(WrittenView { path: row.get(0)?, revision: Revision(row.get(1)?), digest: parsed(row, 2)? })
+            Ok(ViewMark { path: row.get(0)?, revision: Revision(row.get(1)?), digest: parsed(row, 2)? })
         })?
         .collect()
 }
@@ -188,7 +188,7 @@ pub(crate) fn run_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<E
     Ok(epoch.unwrap_or_default())
 }
 
-pub(crate) fn resolve_write(
+pub(crate) fn resolve_unknown_write(
     tx: &Transaction<'_>,
     run: &RunId,
     write_id: WriteId,

@@ -5,7 +5,7 @@ use protocol::{Epoch, Revision, RunId};
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::Digest;
-use crate::commit::{Commit, Position, Token, WrittenView};
+use crate::commit::{Commit, Position, Token, ViewMark};
 use crate::error::{CommitError, WriteError};
 use crate::sqlite::sql::checksum::checksum;
 use crate::sqlite::sql::read::run_epoch;
@@ -113,7 +113,7 @@ fn write_outbox(tx: &Transaction<'_>, run: i64, revision: Revision, commit: &Com
     Ok(())
 }
 
-fn write_views(tx: &Transaction<'_>, run: i64, views: &[WrittenView]) -> rusqlite::Result<()> {
+fn write_views(tx: &Transaction<'_>, run: i64, views: &[ViewMark]) -> rusqlite::Result<()> {
     let mut write =
         tx.prepare_cached("REPLACE INTO views (run, path, revision, digest) VALUES (?1, ?2, ?3, ?4)")?;
     for view in views {
@@ -150,10 +150,10 @@ pub(crate) fn remove_run(
     Ok(Ok(()))
 }
 
-pub(crate) fn mark_views(
+pub(crate) fn record_view_marks(
     tx: &Transaction<'_>,
     run: &RunId,
-    views: &[WrittenView],
+    views: &[ViewMark],
 ) -> rusqlite::Result<Result<(), WriteError>> {
     let Some(head) = head(tx, run)? else {
         return Ok(Err(WriteError::NoSuchRun { run: run.clone() }));
@@ -174,7 +174,7 @@ pub(crate) fn insert_blobs<'a>(
 }
 
 /// Increments and returns the epoch of a run.
-pub(crate) fn next_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
+pub(crate) fn write_next_epoch(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Epoch> {
     tx.prepare_cached(
         "INSERT INTO engines (run, epoch) VALUES (?1, 1)
          ON CONFLICT DO UPDATE SET epoch = epoch + 1 RETURNING epoch",

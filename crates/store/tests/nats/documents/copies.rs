@@ -1,12 +1,12 @@
 //! A commit with a document is an entry of the bucket, which is then copied to the journal: nothing is lost or doubled
-//! between an entry and its copy.
+//! between an entry and its copy. In this file, an entry is one of the bucket unless the journal is named.
 
 use std::time::Duration;
 
 use protocol::{Epoch, Revision, RunId};
 use store::{
     Commit, CommitError, Digest, NatsSettings, NatsStore, Position, ReadError, Store as _, StoredEntry,
-    Timeouts, Unavailable, WrittenView,
+    Timeouts, Unavailable, ViewMark,
 };
 use testkit::nats::{Proxy, Server, deliver};
 
@@ -23,14 +23,14 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
 async fn failing_before_copies(proxy: &Proxy) -> TestStore {
     let store = proxy.store(Duration::from_millis(300));
     store.open().await.unwrap();
-    proxy.refuse(u32::MAX);
+    proxy.refuse_run_writes(u32::MAX);
     TestStore::with_documents(store)
 }
 
 async fn commit_without_copy(proxy: &Proxy, run: &RunId, expected: Position, entry: &str) {
     let failed =
         failing_before_copies(proxy).await.commit(entry_commit(run, expected, entry)).await.unwrap_err();
-    assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
+    assert!(matches!(failed, CommitError::OutcomeUnknown { .. }), "{failed:?}");
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_run_whose_first_commit_has_no_copy_exists() {
 #[tokio::test]
 async fn every_operation_writes_a_missing_copy() {
     let server = Server::start();
-    for reader in ["load", "entries", "document", "watch", "commit", "settle"] {
+    for reader in ["load", "entries", "document", "watch", "commit", "resolve"] {
         let (store, run) = (with_documents(&server), run(reader));
         let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
@@ -76,10 +76,14 @@ async fn every_operation_writes_a_missing_copy() {
                 let late = another.commit(entry_commit(&run, first, "late")).await.unwrap_err();
                 assert!(matches!(late, CommitError::Conflict { found: Revision(2), .. }), "{late}");
             }
-            _ => assert_eq!(another.resolve_write(&run, store::WriteId::new()).await.unwrap(), None),
+            _ => assert_eq!(another.resolve_unknown_write(&run, store::WriteId::new()).await.unwrap(), None),
         }
         assert_eq!(client.messages(&run).await, 2, "{reader} writes the copy");
-        assert_eq!(bodies(&watch.next().await.unwrap()), ["2"], "a watcher is failed by {reader}");
+        assert_eq!(
+            bodies(&watch.next().await.unwrap()),
+            ["2"],
+            "a watcher misses the copy that {reader} wrote"
+        );
         let position = another.load(&run).await.unwrap().unwrap().position;
         another.commit(entry_commit(&run, position, "3")).await.unwrap();
         assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2", "3"]);
@@ -119,9 +123,9 @@ async fn an_entry_without_a_copy_resolves_as_landed() {
     let commit = entry_commit(&run, Position::absent(), "1");
     let id = commit.write_id;
     let failed = store.commit(commit).await.unwrap_err();
-    assert!(matches!(failed, CommitError::Unknown { .. }), "{failed:?}");
-    proxy.refuse(0);
-    let resolved = store.resolve_write(&run, id).await.unwrap().unwrap();
+    assert!(matches!(failed, CommitError::OutcomeUnknown { .. }), "{failed:?}");
+    proxy.refuse_run_writes(0);
+    let resolved = store.resolve_unknown_write(&run, id).await.unwrap().unwrap();
     store.commit(entry_commit(&run, resolved, "2")).await.unwrap();
     assert_eq!(bodies(&store.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
@@ -136,7 +140,7 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     let first = old.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let client = Client::of(&server).await;
     let (stored, _) = client.get(run.as_str()).await;
-    proxy.refuse(u32::MAX);
+    proxy.refuse_run_writes(u32::MAX);
     let commit = Commit { epoch: Some(held), ..entry_commit(&run, first, "2") };
     let writing = tokio::spawn({
         let old = old.clone();
@@ -144,7 +148,7 @@ async fn an_engine_replaced_between_entry_and_copy_is_fenced() {
     });
     while client.get(run.as_str()).await.0 == stored {}
     let new = with_documents(&server).lock_engine(&run).await.unwrap();
-    proxy.refuse(0);
+    proxy.refuse_run_writes(0);
     let failed = writing.await.unwrap().unwrap_err();
     assert!(matches!(failed, CommitError::Fenced { held: Epoch(1), by: Epoch(2) }), "{failed:?}");
     let loaded = with_documents(&server).load(&run).await.unwrap().unwrap();
@@ -190,10 +194,10 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
         let commit = entry_commit(&run, position, "late");
         let id = commit.write_id;
         let error = store.commit(commit).await.unwrap_err();
-        assert!(matches!(error, CommitError::Unknown { .. }), "{error:?}");
+        assert!(matches!(error, CommitError::OutcomeUnknown { .. }), "{error:?}");
         let connections = proxy.cut();
         let resolved = loop {
-            if let Ok(resolved) = store.resolve_write(&run, id).await {
+            if let Ok(resolved) = store.resolve_unknown_write(&run, id).await {
                 break resolved;
             }
         };
@@ -204,7 +208,7 @@ async fn an_entry_resolved_as_lost_does_not_land_later() {
         assert_eq!(
             loaded.map(|loaded| loaded.position),
             (!creates).then_some(position),
-            "a fence is not a commit"
+            "what occupies the sequence of the lost write is not a commit"
         );
         store.commit(entry_commit(&run, position, "next")).await.unwrap();
         let entries = store.entries(&run, Revision(0)).await.unwrap();
@@ -240,35 +244,35 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     let first = with_documents(&server).commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
     let proxy = Proxy::to(&server).await;
     let with_long_timeout = TestStore::with_documents(proxy.store(Duration::from_secs(60)));
-    proxy.refuse_in_bucket(3);
+    proxy.refuse_bucket_writes(3);
     let second = with_long_timeout.commit(entry_commit(&run, first, "2")).await.unwrap();
-    assert_eq!((second.revision, proxy.refusals()), (Revision(2), 0), "every refusal was used");
+    assert_eq!((second.revision, proxy.remaining_refusals()), (Revision(2), 0), "every refusal was used");
     let with_short_timeout = TestStore::with_documents(proxy.store(Duration::from_millis(300)));
-    proxy.refuse_in_bucket(u32::MAX);
+    proxy.refuse_bucket_writes(u32::MAX);
     let error = with_short_timeout.commit(entry_commit(&run, second, "3")).await.unwrap_err();
     assert!(matches!(error, CommitError::Unavailable(_)), "{error:?}");
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
 /// A checkpoint is a commit with a snapshot. Readers begin there, so it repeats what earlier messages have left, such as
-/// the written views.
+/// the view marks.
 #[tokio::test]
-async fn views_that_are_marked_between_a_checkpoint_and_its_copy_are_kept() {
+async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     let server = Server::start();
     let (store, run) = (with_documents(&server), run("peer.global.cycle.1"));
-    let written_view =
-        |path: &str| WrittenView { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
+    let view_mark =
+        |path: &str| ViewMark { path: path.to_owned(), revision: Revision(1), digest: Digest::of(path) };
     let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
-    store.mark_views(&run, vec![written_view("before")]).await.unwrap();
+    store.record_view_marks(&run, vec![view_mark("before")]).await.unwrap();
     let proxy = Proxy::to(&server).await;
     let other = proxy.store(Duration::from_secs(60));
     other.open().await.unwrap();
     proxy.delay_from_bucket_write();
     let checkpoint = Commit { snapshot: Some("state".to_owned()), ..entry_commit(&run, first, "2") };
-    let checkpoint = Commit { views: vec![written_view("with")], ..checkpoint };
+    let checkpoint = Commit { views: vec![view_mark("with")], ..checkpoint };
     let committing = tokio::spawn(async move { TestStore::with_documents(other).commit(checkpoint).await });
     proxy.wait_until_delayed().await;
-    store.mark_views(&run, vec![written_view("between")]).await.unwrap();
+    store.record_view_marks(&run, vec![view_mark("between")]).await.unwrap();
     proxy.forward_delayed().await;
     let second = committing.await.unwrap().unwrap();
     for reader in [&store, &with_documents(&server)] {

@@ -39,7 +39,7 @@ impl Fixture {
         self.store.load(&self.run).await.unwrap().unwrap().external_write
     }
 
-    /// Returns why the external write cannot be absorbed.
+    /// Returns why the external write cannot be accepted.
     async fn rejection(&self) -> ExternalWriteRefusal {
         self.external_write().await.unwrap().change.unwrap_err()
     }
@@ -88,7 +88,7 @@ async fn reformatting_a_document_changes_nothing() {
 }
 
 #[tokio::test]
-async fn every_external_write_that_cannot_be_absorbed_has_its_reason() {
+async fn every_external_write_that_cannot_be_accepted_has_its_reason() {
     let fixture = Fixture::new().await;
     let (_, entry) = fixture.newest().await;
     let with = |change: &dyn Fn(&mut Value)| {
@@ -207,8 +207,9 @@ async fn an_external_write_of_the_maximum_size_is_quarantined() {
         Some(copy_key.clone())
     );
     // With our headers it exceeds the maximum payload, so a blob holds the bytes.
-    let note: Value = serde_json::from_slice(&fixture.client.get(&copy_key).await.1).unwrap();
-    let digest: Digest = note["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap().parse().unwrap();
+    let reference: Value = serde_json::from_slice(&fixture.client.get(&copy_key).await.1).unwrap();
+    let digest: Digest =
+        reference["$blob"].as_str().unwrap().strip_prefix("sha256:").unwrap().parse().unwrap();
     assert_eq!(fixture.store.blob(&digest).await.unwrap(), Some(largest));
 }
 

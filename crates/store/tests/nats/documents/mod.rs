@@ -17,9 +17,9 @@ use crate::contract_suite;
 use crate::test_store::{TestStore, address_with_documents};
 
 /// A server whose commits all carry documents.
-struct Documents(Server);
+struct ServerWithDocuments(Server);
 
-impl Backend for Documents {
+impl Backend for ServerWithDocuments {
     type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
@@ -40,7 +40,7 @@ impl Backend for Documents {
     fn verify(&self) {}
 }
 
-contract_suite!(Documents);
+contract_suite!(ServerWithDocuments);
 
 /// A store whose commits carry documents.
 fn with_documents(server: &Server) -> TestStore {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use store::{COMMIT_LIMIT, NatsSettings, NatsStore, Position, Store as _};
 use testkit::nats::{self, Server};
 
-use super::Documents;
+use super::ServerWithDocuments;
 use super::client::Client;
 use crate::contract::{Backend, entry_commit, run};
 use crate::outages::Writers;
@@ -46,7 +46,7 @@ async fn check(writers: Writers, store: &TestStore, server: &Server) {
 
 #[tokio::test]
 async fn a_server_killed_under_eight_writers_of_one_document_loses_and_doubles_nothing() {
-    let mut backend = Documents::fresh();
+    let mut backend = ServerWithDocuments::fresh();
     let mut writers = Writers::start(&backend);
     for _ in 0..2 {
         writers.wait_for_commits();

@@ -1,8 +1,8 @@
 //! What must hold after a tortured workflow.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::super::journal::{RunHistory, StepHistory};
+use super::super::run_history::{RunHistory, StepHistory};
 use super::random::{Behaviour, RandomWorkflow, Step};
 use crate::test_env::TestEnv;
 use crate::view_reader::ReadStats;
@@ -15,18 +15,16 @@ pub(super) fn check(
     reads: &ReadStats,
     seed: u64,
 ) -> RunHistory {
-    let journal = RunHistory::read(&test_env.journal("trial"));
-    let histories = &journal.steps;
+    let run_history = RunHistory::read(&test_env.journal("trial"));
+    let histories = &run_history.steps;
     let agent_log = test_env.agent_log();
-    let started = agent_log.started();
-    let distinct: BTreeSet<_> = started.iter().collect();
-    assert_eq!(started.len(), distinct.len(), "seed {seed}: an attempt ran twice: {started:?}");
+    agent_log.started_once(format_args!("seed {seed}"));
     let document = test_env.document("trial");
     let any_exhausted = histories.values().any(|history| history.exhausted > 0);
     for step in &workflow.steps {
         let id = step.id.as_str();
         let about = format!(
-            "seed {seed}, step {step:?}, {:?}, ledger {:?}",
+            "seed {seed}, step {step:?}, {:?}, agent log {:?}",
             histories.get(id),
             agent_log.starts_and_ends()
         );
@@ -50,7 +48,7 @@ pub(super) fn check(
     assert!(reads.bad.is_empty(), "seed {seed}: a reader saw bad views: {:#?}", reads.bad);
     let quarantine = test_env.store_dir().join("quarantine");
     assert!(!quarantine.exists(), "seed {seed}: a view of our own was quarantined");
-    journal
+    run_history
 }
 
 fn check_step(step: &Step, history: &StepHistory, kills: u32, any_exhausted: bool, about: &str) {
@@ -66,7 +64,7 @@ fn check_step(step: &Step, history: &StepHistory, kills: u32, any_exhausted: boo
         history.interrupted <= kills,
         "interrupted more often than its shim was killed ({kills}): {about}"
     );
-    assert!(history.stopped == 0 || any_exhausted, "stopped without a reason: {about}");
+    assert!(history.without_result == 0 || any_exhausted, "ended without a result for no reason: {about}");
     match step.behaviour {
         Behaviour::FailsFirst { .. } => {
             assert!(history.exhausted == 0, "it was exhausted unexpectedly: {about}");

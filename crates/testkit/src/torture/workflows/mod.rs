@@ -1,9 +1,9 @@
 //! A workflow, tortured until it has succeeded.
 
 mod check;
-pub(super) mod features;
-pub(super) mod phases;
+pub(super) mod data_loops;
 mod random;
+pub(super) mod worktrees;
 
 use fastrand::Rng;
 
@@ -24,9 +24,9 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
         Trial { chaos: Chaos::new(&test_env, random, kills), flags: &[], seed, resumes: 0, retries: 0 };
     trial.run_to_success();
     let reads = reader.finish();
-    let journal = check::check(&test_env, &workflow, &trial.chaos.shim_kills, &reads, seed);
+    let run_history = check::check(&test_env, &workflow, &trial.chaos.shim_kills, &reads, seed);
     tally.add(&trial.chaos);
-    tally.add_history(&journal);
+    tally.add_history(&run_history);
     tally.workflows += 1;
     tally.steps += workflow.steps.len();
     tally.resumes += trial.resumes;

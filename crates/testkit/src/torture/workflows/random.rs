@@ -72,8 +72,8 @@ impl RandomWorkflow {
         };
         let steps: Vec<_> = self.steps.iter().map(step).collect();
         test_env.workflow_yaml(&steps.iter().map(String::as_str).collect::<Vec<_>>());
-        let plan: Vec<_> = self.steps.iter().map(plan_lines).collect();
-        test_env.script_agent(&plan.iter().map(String::as_str).collect::<Vec<_>>());
+        let lines: Vec<_> = self.steps.iter().map(behaviour_lines).collect();
+        test_env.script_agent(&lines.iter().map(String::as_str).collect::<Vec<_>>());
     }
 }
 
@@ -93,7 +93,7 @@ fn ancestors(steps: &[Step], needs: &[usize]) -> Vec<usize> {
 }
 
 /// Returns the behaviour of a step's agent: lines of `STEP ATTEMPT BEHAVIOUR` for `test_env/agent.sh`.
-fn plan_lines(step: &Step) -> String {
+fn behaviour_lines(step: &Step) -> String {
     let id = &step.id;
     match step.behaviour {
         Behaviour::Works { milliseconds, leaves_process } => {
@@ -103,8 +103,8 @@ fn plan_lines(step: &Step) -> String {
         Behaviour::FailsFirst { how } => format!("{id} 1 {how}\n{id} * work 0.010"),
         // Fails attempts 1 and 2, which are all that a turn has, leaves a file, and succeeds once that file exists.
         Behaviour::ExhaustsOnce => format!(
-            "{id} * do if [ -f \"$shared/died-$STEP_ID\" ]; then hand_in COMPLETED \"did $STEP_ID\"; \
-             else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$shared/died-$STEP_ID\"; note end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
+            "{id} * do if [ -f \"$shared/died-$STEP_ID\" ]; then write_report COMPLETED \"did $STEP_ID\"; \
+             else [ \"$STEP_ATTEMPT\" = 1 ] || : >\"$shared/died-$STEP_ID\"; log_event end \"$CALLBOARD_ATTEMPT\"; exit 1; fi"
         ),
         Behaviour::Gate { times, .. } => format!("{id} * gate-failure {times}"),
     }

@@ -19,7 +19,8 @@ fn shown(name: &str, content: &str) -> String {
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });
     let shown = shown.chain(checked.steps.map(|steps| format!("ok: {steps} steps")));
-    let shown = shown.chain(checked.cycle.map(|cycle| format!("ok: {} is {}", cycle.id, cycle.position)));
+    let shown =
+        shown.chain(checked.peer_cycle.map(|cycle| format!("ok: {} is {}", cycle.id, cycle.position)));
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
@@ -200,7 +201,7 @@ fn json_of_an_unknown_format_is_an_error() {
     1 | {"version": 1}
       | ^
       |
-      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`), `peer` (a cycle, with `cycle_id` and `phases`), or `issue-state`, `cycle`, `pm_state`, `group_status`, `orchestrator_state`, `dev_to_qa`, `qa_to_techlead`, `techlead_to_dev`, `team_messages`
+      = hint: choose one with `--as`: `workflow` (a list of `steps`), `steps` (`run_state.json`, with `run_id` and `steps`), `peer` (with `cycle_id` and `phases`), or `issue-state`, `cycle`, `pm_state`, `group_status`, `orchestrator_state`, `dev_to_qa`, `qa_to_techlead`, `techlead_to_dev`, `team_messages`
     "#);
 }
 

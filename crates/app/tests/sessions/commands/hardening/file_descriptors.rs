@@ -17,12 +17,12 @@ fn independent_steps() -> (TestEnv, Vec<String>) {
 #[test]
 fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
     let (test_env, steps) = independent_steps();
-    test_env.script_agent(&["* * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["* * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let session = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -n 40; exec "$@""#).run();
     assert_eq!(session.code, 5, "{}", session.transcript());
     assert!(session.stderr.contains("error[E016]:"), "{}", session.stderr);
-    gate.open();
+    barrier.open();
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     let document = test_env.document("trial");
@@ -35,18 +35,21 @@ fn too_few_descriptors_end_the_engine_with_an_error_and_cost_no_attempt() {
 
 #[test]
 fn a_low_soft_limit_is_raised_for_the_engine_and_kept_for_agents() {
-    let (test_env, _) = independent_steps();
-    test_env.script_agent(&[
-        r#"s0 * do ulimit -Sn >"$shared/soft"; hand_in COMPLETED "did it""#,
-        "* * wait gate",
-    ]);
-    let mut gate = test_env.barrier("gate");
-    let running = test_env.run(&["--jobs", "40"]).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();
-    for number in 1..STEPS {
-        test_env.agent_log().wait_for_start(&format!("s{number}#1.1"));
+    for flags in [&["--jobs", "40"][..], &["--jobs", "40", "--detach"]] {
+        let (test_env, steps) = independent_steps();
+        test_env.script_agent(&[
+            r#"s0 * do ulimit -Sn >"$shared/soft"; write_report COMPLETED "did it""#,
+            "* * wait barrier",
+        ]);
+        let mut barrier = test_env.barrier("barrier");
+        let running = test_env.run(flags).in_shell(r#"ulimit -Sn 40; exec "$@""#).start();
+        for step in &steps[1..] {
+            test_env.agent_log().wait_for_start(&format!("{step}#1.1"));
+        }
+        barrier.open();
+        let session = running.wait();
+        assert_eq!(session.code, 0, "{}", session.transcript());
+        test_env.wait_for_engine_exit("trial");
+        assert_eq!(test_env.wait_for_lines("soft").trim(), "40", "{flags:?}");
     }
-    gate.open();
-    let session = running.wait();
-    assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(test_env.wait_for_lines("soft").trim(), "40");
 }

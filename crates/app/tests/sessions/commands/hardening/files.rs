@@ -12,15 +12,15 @@ use crate::sessions::{status, test_env};
 /// Replaces the view of a run while its second step waits. Returns the path that the replacement was moved to.
 fn run_with_replaced_view(test_env: &TestEnv, store: Option<&Path>, replace: impl Fn(&Path)) -> PathBuf {
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let store: Vec<_> =
         store.iter().flat_map(|store| ["--store", store.to_str().expect("our paths are UTF-8")]).collect();
     let running = test_env.run(&store).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     fs::remove_file(test_env.view_path("trial")).expect("the view is there");
     replace(&test_env.view_path("trial"));
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
@@ -107,14 +107,14 @@ fn report_view(test_env: &TestEnv, step: &str) -> PathBuf {
 fn a_deleted_report_view_is_rewritten_when_the_run_ends() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.wait_for_view("trial", "the second step", |document| status(document, "b") == "RUNNING");
     let file = report_view(&test_env, "a");
     let text = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     assert!(report_view(&test_env, "b").is_file());
@@ -125,13 +125,13 @@ fn a_report_view_that_could_not_be_written_is_written_when_the_run_ends() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     // A file where the directory of the reports should be.
-    let block = r#"a * do rm -rf .agents/runs/trial/reports; mkdir -p .agents/runs/trial; : >.agents/runs/trial/reports; hand_in COMPLETED "did a""#;
-    test_env.script_agent(&[block, "b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    let block = r#"a * do rm -rf .agents/runs/trial/reports; mkdir -p .agents/runs/trial; : >.agents/runs/trial/reports; write_report COMPLETED "did a""#;
+    test_env.script_agent(&[block, "b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     fs::remove_file(test_env.repo().join(".agents/runs/trial/reports")).unwrap();
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(report_view(&test_env, "a").is_file() && report_view(&test_env, "b").is_file());
@@ -149,7 +149,7 @@ fn report_views_are_rewritten_after_an_engine_was_killed() {
     let file = report_view(&test_env, "a");
     fs::remove_file(&file).unwrap();
     assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
-    assert!(file.is_file(), "`stop` leaves the run at rest");
+    assert!(file.is_file(), "`stop` has written it again");
     fs::remove_file(&file).unwrap();
     test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
@@ -157,7 +157,8 @@ fn report_views_are_rewritten_after_an_engine_was_killed() {
     assert!(!test_env.store_dir().join("quarantine").exists(), "nothing was anybody else's");
 }
 
-/// Makes a run whose engine was killed after it had written a view that no commit records.
+/// Makes a run whose engine was killed after it had written a view, before another commit recorded the digest of that
+/// file. Without the digest only its content shows that it is no file of another program.
 fn run_with_killed_engine(behaviours: &[&str], extra_args: &[&str]) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
@@ -192,8 +193,8 @@ fn commands_after_a_killed_engine_recognise_its_view() {
 fn a_retry_after_a_killed_engine_recognises_its_view() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a b"]);
-    test_env.script_agent(&["a * exit 1", "b * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * exit 1", "b * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2", "--max-attempts", "1", "--on-failure", "continue"]).start();
     test_env.wait_for_view("trial", "a failure", |document| status(document, "a") == "FAILED");
     test_env.agent_log().wait_for_start("b#1.1");
@@ -202,7 +203,7 @@ fn a_retry_after_a_killed_engine_recognises_its_view() {
     test_env.script_agent(&[]);
     let retried = test_env.callboard(&["retry", "trial", "--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("a#2.1");
-    gate.open();
+    barrier.open();
     let session = retried.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(!test_env.store_dir().join("quarantine").exists(), "{}", session.stderr);
@@ -214,9 +215,9 @@ fn a_prompt_is_never_written_in_place() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     // A process that has the old file open, or linked as here, must not see it change.
-    let link = r#"a * do attempt="${REPORT_PATH%/a/*}/b/1.1"; mkdir -p "$attempt"; echo old >"$shared/witness"; ln "$shared/witness" "$attempt/prompt.md"; ln "$shared/witness" "$attempt/context.json"; hand_in COMPLETED "did a""#;
-    test_env.script_agent(&[link, "b * tell"]);
+    let link = r#"a * do attempt="${REPORT_PATH%/a/*}/b/1.1"; mkdir -p "$attempt"; echo old >"$shared/witness"; ln "$shared/witness" "$attempt/prompt.md"; ln "$shared/witness" "$attempt/context.json"; write_report COMPLETED "did a""#;
+    test_env.script_agent(&[link, "b * save-input"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    assert_eq!(fs::read_to_string(test_env.shared_dir().join("witness")).unwrap(), "old\n");
-    assert!(fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap().starts_with("You are `coder`"));
+    assert_eq!(fs::read_to_string(test_env.agent_dir().join("witness")).unwrap(), "old\n");
+    assert!(fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap().starts_with("You are `coder`"));
 }

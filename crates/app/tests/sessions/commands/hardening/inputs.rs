@@ -8,12 +8,12 @@ use crate::sessions::{status, test_env};
 
 /// Runs `shell_line`, whose reader closes the pipe after one line, and returns the exit code of `callboard`.
 fn run_with_closed_pipe(test_env: &TestEnv, extra_args: &[&str], shell_line: &str) -> i32 {
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(extra_args).in_shell(shell_line).start();
     running.wait_for_stdout("reader gone");
-    gate.open();
+    barrier.open();
     running.wait();
-    let code = fs::read_to_string(test_env.shared_dir().join("code")).expect("the shell noted it");
+    let code = fs::read_to_string(test_env.agent_dir().join("code")).expect("the shell noted it");
     code.trim().parse().expect("it is a number")
 }
 
@@ -24,13 +24,13 @@ const ONE_LINE_READER: &str = "{ head -n 1; exec </dev/null; echo reader gone; }
 fn a_run_continues_when_the_reader_of_its_events_exits() {
     let succeeded = test_env();
     succeeded.workflow(&["a", "b: a"]);
-    succeeded.script_agent(&["a * wait gate"]);
+    succeeded.script_agent(&["a * wait barrier"]);
     let line = format!(r#"{{ "$@"; echo $? >../shared/code; }} | {ONE_LINE_READER}"#);
     assert_eq!(run_with_closed_pipe(&succeeded, &["--json"], &line), 0);
     assert_eq!(status(&succeeded.document("trial"), "b"), "COMPLETED");
     let failed = test_env();
     failed.workflow(&["a", "b: a"]);
-    failed.script_agent(&["a * wait gate", "b * exit 1"]);
+    failed.script_agent(&["a * wait barrier", "b * exit 1"]);
     assert_eq!(run_with_closed_pipe(&failed, &["--json"], &line), 1, "an exit code tells the truth");
     assert_eq!(status(&failed.document("trial"), "b"), "FAILED");
 }
@@ -39,7 +39,7 @@ fn a_run_continues_when_the_reader_of_its_events_exits() {
 fn a_run_continues_when_its_messages_have_no_reader() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
+    test_env.script_agent(&["a * wait barrier"]);
     let line = format!(r#"{{ "$@" 2>&1 >/dev/null; echo $? >../shared/code; }} | {ONE_LINE_READER}"#);
     assert_eq!(run_with_closed_pipe(&test_env, &[], &line), 0);
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
@@ -85,8 +85,8 @@ fn a_byte_that_is_not_utf_8_in_the_exclude_file_is_kept() {
 fn thousands_of_artifacts_do_not_prevent_the_next_step() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    let report_3000_artifacts = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"coder","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; note end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;
-    test_env.script_agent(&[report_3000_artifacts, "b * tell"]);
+    let report_3000_artifacts = r#"a * do { printf '{"schema":"run_report@v0","run_id":"trial","step_id":"a","agent":"coder","status":"COMPLETED","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","logs":["did a"],"artifacts":['; seq -s , -f "\"made/$(printf '%0100d' 0)-%.0f.txt\"" 3000; printf ']}'; } >"$REPORT_PATH.new"; log_event end "$CALLBOARD_ATTEMPT"; mv "$REPORT_PATH.new" "$REPORT_PATH""#;
+    test_env.script_agent(&[report_3000_artifacts, "b * save-input"]);
     let session = test_env.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.document("trial")["steps"]["a"]["artifacts"].as_array().map(Vec::len), Some(3000));

@@ -18,16 +18,16 @@ fn env_with_behaviour(behaviour: &str) -> TestEnv {
 #[test]
 fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
     let test_env = env_with_behaviour(
-        r#"a * do trap 'read -r _ <"$shared/gate"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#,
+        r#"a * do trap 'read -r _ <"$shared/barrier"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#,
     );
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.wait_for_file("ready");
     let stop = test_env.callboard(&["stop", "trial"]).start();
     stop.wait_for_stderr("waiting for its engine");
     running.kill();
     running.wait();
-    gate.open();
+    barrier.open();
     let stopped = stop.wait();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     test_env.expect_no_orphans();
@@ -51,10 +51,10 @@ fn stop_does_not_wait_for_a_suspended_shim() {
 #[test]
 fn an_agent_that_suspended_itself_can_be_stopped() {
     let test_env = env_with_behaviour(
-        r#"a * do trap 'note end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#,
+        r#"a * do trap 'log_event end "$CALLBOARD_ATTEMPT"; exit 0' TERM; kill -STOP $$; hang"#,
     );
     let running = test_env.run(&[]).start();
-    testkit::wait_until_stopped(test_env.agent_log().wait_for_start("a#1.1"));
+    testkit::wait_until_suspended(test_env.agent_log().wait_for_start("a#1.1"));
     let stopped = test_env.callboard(&["stop", "trial"]).run();
     assert_eq!(stopped.code, 0, "{}", stopped.transcript());
     assert_eq!(running.wait().code, 130);
@@ -80,7 +80,7 @@ fn an_attempt_whose_directory_is_gone_never_runs_twice_at_once() {
     running.wait();
     let resumed = test_env.callboard(&["resume"]).start();
     // The same attempt again, or the next one: neither starts before the first has ended.
-    testkit::wait_until(&test_env.shared_dir(), "a second begin", || {
+    testkit::wait_until(&test_env.agent_dir(), "a second begin", || {
         (test_env.agent_log().started().len() == 2).then_some(())
     });
     assert!(first.has_ended(), "two at once: {:?}", test_env.agent_log().started());
@@ -113,10 +113,10 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     test_env.workflow(&["a", "other", "b: a other"]);
     let forged = r#"{"attempt":"a#1.1","status":{"exited":{"code":1}},"reason":"finished","boot_id":"%s","started_at":"2026-01-02T03:04:05Z","ended_at":"2026-01-02T03:04:06Z","duration_ms":1,"leftover_processes":0}"#;
     let forge = format!(
-        r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$shared/forged"; read -r _ <"$shared/gate"; hand_in COMPLETED "did a""#
+        r#"a * do printf '{forged}' "$(cat /proc/sys/kernel/random/boot_id)" >"${{REPORT_PATH%/*}}/exit.json"; : >"$shared/forged"; read -r _ <"$shared/barrier"; write_report COMPLETED "did a""#
     );
-    test_env.script_agent(&[&forge, "other * wait other-gate"]);
-    let (mut gate, mut other_gate) = (test_env.barrier("gate"), test_env.barrier("other-gate"));
+    test_env.script_agent(&[&forge, "other * wait other-barrier"]);
+    let (mut barrier, mut other_barrier) = (test_env.barrier("barrier"), test_env.barrier("other-barrier"));
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.agent_log().wait_for_start("other#1.1");
     test_env.wait_for_file("forged");
@@ -124,9 +124,9 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     running.wait();
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
     // The engine has looked at the forged record before the other step ends.
-    other_gate.open();
+    other_barrier.open();
     resumed.wait_for_stderr("other#1.1 finished");
-    gate.open();
+    barrier.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert!(
@@ -142,8 +142,8 @@ fn adopting_and_stopping_need_no_adapter() {
     let test_env = test_env();
     test_env.write("callboard.toml", &format!("[adapters.coder]\nwrapper = {:?}\n", test_env.agent_path()));
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.callboard(&["run", "wf.yaml", "--run-id", "trial"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -151,7 +151,7 @@ fn adopting_and_stopping_need_no_adapter() {
     fs::remove_file(test_env.repo().join("callboard.toml")).unwrap();
     let resumed = test_env.callboard(&["resume"]).start();
     resumed.wait_for_stderr("a#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     let session = resumed.wait();
     assert_eq!(session.code, 2, "the next step has no adapter: {}", session.transcript());
     assert!(
@@ -197,8 +197,8 @@ fn an_inherited_sigchld_ignore_changes_nothing() {
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// An agent that reports on TERM, once the pipe `gate` is open.
-const REPORTS_ON_TERM: &str = r#"a * do trap 'read -r _ <"$shared/gate"; hand_in COMPLETED "just in time"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#;
+/// An agent that reports on TERM, once the pipe `barrier` is open.
+const REPORTS_ON_TERM: &str = r#"a * do trap 'read -r _ <"$shared/barrier"; write_report COMPLETED "just in time"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#;
 
 const SUCCEEDED_BEFORE_STOP: &str = "run `trial` succeeded before it could be stopped";
 
@@ -207,8 +207,8 @@ fn stop_says_that_the_run_has_succeeded_meanwhile() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.script_agent(&[REPORTS_ON_TERM]);
-    let mut gate = test_env.barrier("gate");
-    gate.open();
+    let mut barrier = test_env.barrier("barrier");
+    barrier.open();
     let running = test_env.run(&[]).start();
     test_env.wait_for_file("ready");
     let stopped = test_env.callboard(&["stop", "trial"]).run();
@@ -224,13 +224,13 @@ fn stop_is_not_refused_when_the_engine_exits_before_the_success_is_read() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.script_agent(&[REPORTS_ON_TERM]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.wait_for_file("ready");
     let stop = test_env.callboard(&["stop", "trial"]).start();
     stop.wait_for_stderr("waiting for its engine");
     stop.signal(Signal::STOP);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     stop.signal(Signal::CONT);
     let stopped = stop.wait();
@@ -255,7 +255,7 @@ fn an_agent_that_replaces_its_log_by_a_pipe_does_not_hang_the_engine() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     test_env.script_agent(&[
-        r#"a * do log="${REPORT_PATH%/*}/stderr.log"; rm "$log"; mkfifo "$log"; note end "$CALLBOARD_ATTEMPT"; exit 1"#,
+        r#"a * do log="${REPORT_PATH%/*}/stderr.log"; rm "$log"; mkfifo "$log"; log_event end "$CALLBOARD_ATTEMPT"; exit 1"#,
     ]);
     let session = test_env.run(&["--max-attempts", "1"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());

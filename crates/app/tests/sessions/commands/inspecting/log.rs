@@ -98,7 +98,7 @@ fn log_full_json_has_prompt_and_report_of_each_attempt() {
     test_env.workflow(&["a", "b: a"]);
     test_env.script_agent(&["a * submit", "b 1 garbage", "b 2 markers"]);
     assert_eq!(test_env.run(&[]).run().code, 0);
-    let entries = test_env.callboard(&["log", "trial", "--full", "--json"]).run().events();
+    let entries = test_env.callboard(&["log", "trial", "--full", "--json"]).run().json_lines();
     let attempts: Vec<_> =
         entries.iter().map(|entry| &entry["attempt"]).filter(|attempt| !attempt.is_null()).collect();
     let ids: Vec<_> = attempts.iter().map(|attempt| attempt["id"].as_str().unwrap()).collect();
@@ -140,14 +140,20 @@ fn missing_and_damaged_files_are_named() {
 fn a_running_attempt_is_shown_at_the_end() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     running.wait_for_stderr("a#1.1 started");
     test_env.agent_log().wait_for_start("a#1.1");
     let log = test_env.callboard(&["log", "trial", "--full"]).run();
     assert!(log.stdout.contains("a#1.1 is still running"), "{}", log.stdout);
-    gate.open();
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
+    for flags in [&["--last", "1"][..], &["--step", "a", "--since", "2"]] {
+        let log = test_env.callboard(&[&["log", "trial", "--full"], flags].concat()).run();
+        assert!(log.stdout.contains("a#1.1 is still running"), "it started earlier: {}", log.stdout);
+    }
+    assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -160,7 +166,7 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
     let revisions = |filters: &[&str]| {
         let log = test_env.callboard(&[&["log", "trial", "--json"], filters].concat()).run();
         assert_eq!(log.code, 0, "{}", log.stderr);
-        log.events().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
+        log.json_lines().iter().map(|line| line["revision"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(revisions(&[]), [1, 2, 3, 4, 5, 6]);
     assert_eq!(revisions(&["--step", "a"]), [1, 2, 3]);
@@ -183,17 +189,37 @@ fn log_can_be_limited_to_a_step_or_the_last_entries() {
 fn log_follow_ends_with_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let following = test_env.callboard(&["log", "trial", "--json", "--follow"]).start();
     following.wait_for_stdout("\"revision\":2");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     let followed = following.wait();
     assert_eq!(followed.code, 0);
-    assert_eq!(json!(followed.events()), json!(test_env.journal("trial")));
+    assert_eq!(json!(followed.json_lines()), json!(test_env.journal("trial")));
     let of_ended_run = test_env.callboard(&["log", "trial", "--json", "--follow"]).run();
-    assert_eq!(of_ended_run.stdout, followed.stdout, "a run that rests has nothing to wait for");
+    assert_eq!(of_ended_run.stdout, followed.stdout, "there is nothing to wait for after the end of a run");
+}
+
+/// Regression: the report of a step that appeared after the command had started was shown as invalid.
+#[test]
+fn log_follow_reads_the_reports_of_steps_that_appear_later() {
+    let test_env = test_env();
+    test_env.workflow_yaml(&["id: plan", "id: code, needs: [plan], loop: {items_from_step: plan}"]);
+    test_env.script_agent(&[
+        "plan * do read -r _ <\"$shared/barrier\"; mkdir -p made; echo '{\"items\": [1]}' >made/plan.txt; write_report COMPLETED planned",
+    ]);
+    let mut barrier = test_env.barrier("barrier");
+    let running = test_env.run(&[]).start();
+    test_env.agent_log().wait_for_start("plan#1.1");
+    let following = test_env.callboard(&["log", "trial", "--full", "--json", "--follow"]).start();
+    following.wait_for_stdout("\"revision\":2");
+    barrier.open();
+    assert_eq!(running.wait().code, 0);
+    let followed = following.wait();
+    assert!(followed.stdout.contains("code.1#1.1"), "{}", followed.transcript());
+    assert_eq!(followed.stdout, test_env.callboard(&["log", "trial", "--full", "--json"]).run().stdout);
 }

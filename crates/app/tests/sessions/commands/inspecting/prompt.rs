@@ -10,8 +10,8 @@ use crate::sessions::test_env;
 fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
@@ -20,7 +20,7 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
     note: `b` has no attempt yet; this is the prompt it would get now
     note: the prompt lacks the results of steps that have not succeeded yet: `a`
     ");
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 finished");
     let prompt = test_env.callboard(&["prompt", "trial", "b"]).run();
     assert_snapshot!(prompt.stderr, @"note: `b` has no attempt yet; this is the prompt it would get now");
@@ -38,12 +38,12 @@ fn the_prompt_shown_before_a_step_is_the_one_it_receives() {
 fn the_prompt_shown_before_a_retry_is_the_one_it_receives() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a 1 wait-and-fail gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a 1 wait-and-fail barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 failed");
     let next = test_env.callboard(&["prompt", "trial", "a", "--next"]).run();
     assert!(next.stdout.contains("This is attempt 2 of 2. The previous one failed:\n"), "{}", next.stdout);
@@ -78,10 +78,17 @@ fn any_attempt_can_be_named() {
     $ callboard prompt trial a --attempt 2.1
     error: run `trial` has no attempt `a#2.1`
 
-    hint: choose one of its 2 attempts, from `a#1.1` to `a#1.2`
+    hint: choose one of its 2 attempts with a prompt, from `a#1.1` to `a#1.2`
     [exit 2]
     ");
     assert_eq!(test_env.callboard(&["prompt", "trial", "a", "--attempt", "two"]).run().code, 2);
+    assert_snapshot!(test_env.callboard(&["prompt", "trial", "a", "--attempt", "b#1.1"]).run().transcript(), @"
+    $ callboard prompt trial a --attempt b#1.1
+    error: `b#1.1` is no attempt of step `a`
+
+    hint: run `callboard prompt trial b --attempt 1.1` to see its prompt
+    [exit 2]
+    ");
     assert_snapshot!(test_env.callboard(&["prompt", "trial", "bb"]).run().transcript(), @"
     $ callboard prompt trial bb
     error: run `trial` has no step `bb`
@@ -97,4 +104,7 @@ fn any_attempt_can_be_named() {
     hint: run `callboard prompt trial a --next` to see the prompt it would get now
     [exit 5]
     ");
+    let context = test_env.callboard(&["prompt", "trial", "a", "--context"]).run();
+    let hint = "hint: run `callboard prompt trial a --next --context` to see the context it would get now\n";
+    assert!(context.stderr.ends_with(hint), "{}", context.stderr);
 }

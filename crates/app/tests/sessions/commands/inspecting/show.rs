@@ -9,8 +9,8 @@ use crate::sessions::test_env;
 fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
     let test_env = test_env();
     test_env.workflow(&["bad", "long", "other", "last: long other"]);
-    test_env.script_agent(&["bad 1 exit 3", "long * wait gate", "other * wait gate"]);
-    let _never_opened = test_env.barrier("gate");
+    test_env.script_agent(&["bad 1 exit 3", "long * wait barrier", "other * wait barrier"]);
+    let _never_opened = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "1"]).env("CALLBOARD_BACKOFF", "5m").start();
     test_env.agent_log().wait_for_start("long#1.1");
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
@@ -60,8 +60,8 @@ fn a_run_shows_what_each_step_does_or_waits_for_and_the_last_error() {
 fn a_run_without_an_engine_shows_how_to_resume_it() {
     let test_env = test_env();
     test_env.workflow(&["a", "b", "c: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "1"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     running.kill();
@@ -76,7 +76,7 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
     [REPO]/.agents/runs/trial/run_state.json
     [exit 0]
     ");
-    gate.open();
+    barrier.open();
     let dir = test_env.attempt_dir("trial", "a", "1.1");
     testkit::wait_until(&dir, "exit.json", || dir.join("exit.json").exists().then_some(()));
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
@@ -95,12 +95,12 @@ fn a_run_without_an_engine_shows_how_to_resume_it() {
 fn a_paused_run_shows_who_paused_it_when_and_why() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial", "--reason", "lunch"]).run().code, 0);
-    gate.open();
+    barrier.open();
     running.wait_for_stderr("a#1.1 finished");
     assert_snapshot!(test_env.callboard(&["show", "trial"]).run().transcript(), @"
     $ callboard show trial
@@ -227,18 +227,18 @@ fn the_last_error_is_shown_without_the_directory_of_its_attempt() {
 fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     assert_eq!(test_env.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
     running.signal(rustix::process::Signal::STOP);
-    testkit::wait_until_stopped(running.pid());
+    testkit::wait_until_suspended(running.pid());
     let shown = test_env.callboard(&["show", "trial"]).run();
     let hint = format!("suspended: run `kill -CONT {}` to continue it", running.pid());
     assert!(shown.stdout.contains(&hint), "{}", shown.stdout);
     running.signal(rustix::process::Signal::CONT);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
 }
 
@@ -268,8 +268,8 @@ fn an_agent_that_is_gone_is_not_shown_as_running() {
 fn a_skipped_step_shows_who_skipped_it_and_an_old_error_shows_that_the_step_succeeded_since() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a", "c: b"]);
-    test_env.script_agent(&["a 1 exit 3", "b * wait gate"]);
-    let _never_opened = test_env.barrier("gate");
+    test_env.script_agent(&["a 1 exit 3", "b * wait barrier"]);
+    let _never_opened = test_env.barrier("barrier");
     let running = test_env.run(&[]).env("CALLBOARD_BACKOFF", "1ms").env("USER", "ada").start();
     test_env.agent_log().wait_for_start("b#1.1");
     let skip = ["skip", "trial", "c", "--reason", "written by hand"];

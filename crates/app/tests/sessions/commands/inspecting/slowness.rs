@@ -1,4 +1,4 @@
-//! Attempts that take longer than their baseline. The journal is written with chosen times, so that no test waits.
+//! Attempts that take longer than usual. The journal is written with chosen times, so that no test waits.
 
 use std::fs::{self, File};
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{AttemptConsequence, Change, Ending, Fact};
 use protocol::steps::{Change as StepsChange, Definition, Steps, Verdict};
-use protocol::{AttemptId, AttemptNo, KindOf, RunId, StepId, StepKind, Timestamp, Turn};
+use protocol::{AttemptId, AttemptNo, RunId, StepId, StepKind, Timestamp, Turn, protocol_kind};
 use runner::Clock;
 use store::{AnyStore, EngineLock};
 use testkit::{TestEnv, harness};
@@ -30,10 +30,10 @@ async fn write_run(
 ) -> anyhow::Result<()> {
     let step = StepId::new("build")?;
     let definition = Definition::from(harness::one_step("build", NonZeroU32::MIN));
-    let spec = harness::spec(&definition, &RunId::new(run)?, test_env.repo(), None);
+    let spec = harness::run_spec(&definition, &RunId::new(run)?, test_env.repo(), None);
     let clock = Clock::from_fn(move || minutes_ago(started_min_ago));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
-    let mut journal = runner::open(store, &clock, KindOf::<Steps>::STATIC, by.clone(), spec).await?;
+    let mut journal = runner::open(store, &clock, protocol_kind::<Steps>(), by.clone(), spec).await?;
     let attempt = AttemptId { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
     let entry = |at, input, changes| Entry {
         v: ENTRY_VERSION,
@@ -60,7 +60,7 @@ async fn write_run(
         };
         let input = Input::Fact { fact, evidence: Some(Arc::new(evidence)) };
         let ended = vec![
-            Change::Ended { attempt, exit: AttemptConsequence::Reported, kind: StepKind::Agent },
+            Change::Ended { attempt, consequence: AttemptConsequence::Reported, kind: StepKind::Agent },
             Change::Protocol { transition: serde_json::to_value(StepsChange::Done(step))? },
         ];
         harness::append(

@@ -8,15 +8,15 @@ use crate::sessions::test_env;
 fn a_run_can_be_watched_from_another_terminal() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate", "b 1 exit 3"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier", "b 1 exit 3"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
     let events = test_env.callboard(&["watch", "tri", "--json"]).start();
     watching.wait_for_stderr("a#1.1 running");
     events.wait_for_stdout("running");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_snapshot!(watching.wait().transcript(), @"
     $ callboard watch
@@ -34,7 +34,7 @@ fn a_run_can_be_watched_from_another_terminal() {
     ");
     let events = events.wait();
     assert_eq!(events.code, 0);
-    let lines = events.events().into_iter().map(|event| {
+    let lines = events.json_lines().into_iter().map(|event| {
         let words = ["event", "status", "attempt", "result", "outcome"]
             .map(|name| event[name].as_str().unwrap_or(""));
         words.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -58,8 +58,8 @@ fn a_run_can_be_watched_from_another_terminal() {
 fn a_watcher_sees_engines_come_and_go() {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let first = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch", "trial"]).start();
@@ -73,7 +73,7 @@ fn a_watcher_sees_engines_come_and_go() {
     let second = test_env.callboard(&["resume", "trial"]).start();
     watching.wait_for_stderr(&format!("its engine is process {}", second.pid()));
     late.wait_for_stderr(&format!("its engine is process {}", second.pid()));
-    gate.open();
+    barrier.open();
     assert_eq!(second.wait().code, 0);
     let watched = watching.wait();
     assert_eq!(watched.code, 0);
@@ -85,13 +85,13 @@ fn a_watcher_sees_engines_come_and_go() {
 fn watch_exits_with_the_runs_exit_code() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a 1 wait-and-fail gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a 1 wait-and-fail barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--max-attempts", "1"]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
     watching.wait_for_stderr("a#1.1 running");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
     // The run has ended: nothing to wait for, nothing unfinished.
@@ -127,15 +127,15 @@ fn watch_exits_with_the_runs_exit_code() {
 fn ctrl_c_leaves_the_watch_and_not_the_run() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watching = test_env.callboard(&["watch"]).start();
     watching.wait_for_stderr("a#1.1 running");
     watching.interrupt();
     assert_eq!(watching.wait().code, 130);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(test_env.journal("trial").len(), 3, "the journal knows nothing of it");
 }
@@ -144,8 +144,8 @@ fn ctrl_c_leaves_the_watch_and_not_the_run() {
 fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     let agent = testkit::ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1"));
     running.kill();
@@ -156,7 +156,7 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
     let watched = watching.wait();
     assert_eq!(watched.code, 5, "{}", watched.transcript());
     assert!(watched.stderr.contains("was removed or replaced while it was in use"), "{}", watched.stderr);
-    gate.open();
+    barrier.open();
     agent.unwrap().wait();
 }
 
@@ -164,14 +164,14 @@ fn embedded_a_watcher_whose_store_is_removed_ends_with_5() {
 fn needs_script_on_a_terminal_a_watched_step_has_a_line_with_its_last_output() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
-    test_env.script_agent(&["a * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["a * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
     let watch = test_env.callboard(&["watch"]).on_terminal();
     let watching = watch.start();
     watching.wait_for_stdout("a at work");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     let watched = watching.wait();
     assert_eq!(watched.code, 0, "{}", watched.stdout);

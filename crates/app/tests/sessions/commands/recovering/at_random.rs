@@ -56,7 +56,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
         if random.u8(..4) == 0 {
             bytes.truncate(random.usize(PAGE..bytes.len()) / PAGE * PAGE);
         }
-        let damaged_store = test_env.shared_dir().join(format!("store-{seed}"));
+        let damaged_store = test_env.agent_dir().join(format!("store-{seed}"));
         fs::create_dir(&damaged_store).unwrap();
         copy_dir(&intact_store.join("attempts"), &damaged_store.join("attempts"));
         fs::write(damaged_store.join("callboard.db"), &bytes).unwrap();

@@ -64,6 +64,11 @@ fn embedded_a_store_with_a_damaged_first_page_comes_back_whole() {
     [exit 0]
     ");
 
+    let copy = database.to_str().unwrap();
+    let dry_run = test_env.callboard(&["recover", "--dry-run", "--from", copy]).run();
+    let hint = format!("run `callboard recover --from {copy}` to repair the store");
+    assert!(dry_run.stderr.contains(&hint), "{}", dry_run.stderr);
+
     let recovered = test_env.callboard(&["recover", "--json"]).run();
     assert_eq!(recovered.code, 0, "{}", recovered.transcript());
     let recovery = recovered.json();
@@ -150,9 +155,38 @@ fn embedded_a_run_with_a_contradictory_first_entry_is_named_and_others_come_back
     let recovered = test_env.callboard(&["recover"]).run();
     assert_eq!(recovered.code, 1, "{}", recovered.transcript());
     assert!(recovered.stdout.contains("it contradicts the entries before it"), "{}", recovered.transcript());
+    let hint =
+        "recover --from-view [REPO]/.agents/runs/one/run_state.json --workflow WORKFLOW` to rebuild `one`";
+    assert!(recovered.transcript().contains(hint), "{}", recovered.transcript());
     let runs = test_env.callboard(&["ls", "--json"]).run().json();
     let names: Vec<_> = runs.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap()).collect();
     assert!(!names.contains(&"one") && names.contains(&"trial"), "{names:?}");
+}
+
+#[test]
+fn embedded_runs_of_a_copy_are_not_added_to_a_store_with_an_inconsistent_run() {
+    let test_env = env_with_four_runs();
+    let database = test_env.store_dir().join("callboard.db");
+    let copy = test_env.agent_dir().join("copy.db");
+    fs::copy(&database, &copy).unwrap();
+    let connection = rusqlite::Connection::open(&database).unwrap();
+    rewrite_entry(&connection, "one", 1, |body| body.replace("\"step\":\"a\"", "\"step\":\"z\""));
+    drop(connection);
+    let from_copy = ["recover", "--from", copy.to_str().unwrap()];
+    assert_snapshot!(test_env.callboard(&from_copy).run().transcript(), @"
+    $ callboard recover --from [SHARED]/copy.db
+    error: cannot add the runs of `[SHARED]/copy.db`: the store `[STORE]` is damaged
+      caused by: run `one`: entry 1 does not follow from those before it: it contradicts the entries before it
+
+    hint: run `callboard recover` to repair the store, then this command again
+    [exit 5]
+    ");
+    assert_eq!(test_env.callboard(&[&from_copy[..], &["--dry-run"]].concat()).run().code, 5);
+    // The repaired store has nothing of the run.
+    assert_eq!(test_env.callboard(&["recover"]).run().code, 1);
+    let added = test_env.callboard(&from_copy).run();
+    assert_eq!(added.code, 0, "{}", added.transcript());
+    assert!(added.stdout.contains("one   whole"), "{}", added.transcript());
 }
 
 #[test]

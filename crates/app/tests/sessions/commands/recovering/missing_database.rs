@@ -55,7 +55,7 @@ fn embedded_a_database_that_is_being_replaced_is_waited_for() {
     writer_lock.lock().unwrap();
     fs::rename(&database, &moved_database).unwrap();
     let running = test_env.callboard(&["ls"]).start();
-    crate::sessions::commands::archives::wait_for_queue(&test_env, 1);
+    crate::sessions::commands::archives::wait_for_writer_lock_queue(&test_env, 1);
     fs::rename(&moved_database, &database).unwrap();
     drop(writer_lock);
     let listed = running.wait();
@@ -75,8 +75,8 @@ fn embedded_a_deleted_database_is_reported_with_a_hint() {
       caused by: the database is missing, but other files of its store are there
 
     hint: run `callboard recover --from FILE` to restore a copy
-    hint: run `callboard recover --from-view .agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run
     hint: move `[STORE]` aside to start with an empty store
+    hint: then run `callboard recover --from-view [REPO]/.agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run from its files
     [exit 5]
     ");
     assert!(!test_env.store_dir().join("callboard.db").exists(), "an empty store was begun in silence");

@@ -41,13 +41,13 @@ fn embedded_a_rebuilt_run_continues_the_branch_of_its_finished_steps() {
     let test_env = test_env();
     test_env.git(&["commit", "--quiet", "--allow-empty", "--message=begin"]);
     test_env.workflow_yaml(&["id: a, worktree: true", "id: b, worktree: true, needs: [a]"]);
-    test_env.script_agent(&["a * do echo work >a.txt; hand_in COMPLETED \"wrote it\"", "b 1 hang"]);
+    test_env.script_agent(&["a * do echo work >a.txt; write_report COMPLETED \"wrote it\"", "b 1 hang"]);
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("b#1.1");
     running.interrupt();
     assert_eq!(running.wait().code, 130);
     fs::remove_dir_all(test_env.store_dir()).unwrap();
-    test_env.script_agent(&["b * do cp a.txt b.txt; hand_in COMPLETED \"copied it\""]);
+    test_env.script_agent(&["b * do cp a.txt b.txt; write_report COMPLETED \"copied it\""]);
     let rebuilt = recover_from_view(&test_env, &test_env.view_path("trial")).run();
     assert_eq!(rebuilt.code, 0, "{}", rebuilt.transcript());
     let resumed = test_env.callboard(&["resume", "trial"]).run();
@@ -62,7 +62,7 @@ fn embedded_an_invalid_view_or_one_of_another_workflow_is_refused() {
     assert_eq!(test_env.run(&[]).run().code, 0);
     let good = fs::read_to_string(test_env.view_path("trial")).unwrap();
     fs::remove_file(test_env.store_dir().join("callboard.db")).unwrap();
-    let copy = test_env.shared_dir().join("view.json");
+    let copy = test_env.agent_dir().join("view.json");
     let refused = |text: &str, steps: &[&str]| {
         fs::write(&copy, text).unwrap();
         test_env.workflow(steps);

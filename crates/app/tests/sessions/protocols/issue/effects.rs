@@ -140,6 +140,22 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
     );
     let body = fs::read_to_string(issue.shared_path("gh/pr")).unwrap();
     assert!(body.starts_with("Second.") && body.contains("<!-- callboard: second/"), "{body}");
+    let edits = || {
+        let calls = fs::read_to_string(issue.shared_path("gh/calls")).unwrap();
+        calls.lines().filter(|line| line.starts_with("pr edit")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(!edits()[0].contains("--base"), "only the user moves it to another base: {:?}", edits());
+    // A third run sends it to another base.
+    issue.test_env.git(&["branch", "other"]);
+    issue.set_agent_script(
+        "writer",
+        "echo most >most; say '\"writer\":{\"summary\":\"Third.\",\"test_file\":\"light.test\"}'",
+    );
+    let base = ["--continue", "--base", "other"];
+    let command = [&["issue", "42", "--run-id", "third", "--wrapper", &agent, "--no-triage"][..], &base];
+    let session = issue.in_gh_environment(issue.test_env.callboard(&command.concat())).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(edits()[1].ends_with("--base other"), "{:?}", edits());
 }
 
 #[test]

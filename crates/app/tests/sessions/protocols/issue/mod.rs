@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use testkit::{Session, TestEnv};
+use testkit::{CallOutput, TestEnv};
 
 use crate::sessions::test_env;
 
@@ -41,7 +41,7 @@ impl IssueEnv {
 
     /// Returns a path in the shared directory.
     fn shared_path(&self, name: &str) -> PathBuf {
-        self.test_env.shared_dir().join(name)
+        self.test_env.agent_dir().join(name)
     }
 
     /// Sets the script of an agent, for all turns of its step or for one (`writer.2`). Its command `say` reports
@@ -51,7 +51,7 @@ impl IssueEnv {
     }
 
     /// Runs `callboard issue` as run `trial`, with files instead of GitHub as the issue tracker.
-    fn run_trial(&self, extra_args: &[&str]) -> Session {
+    fn run_trial(&self, extra_args: &[&str]) -> CallOutput {
         let file = self.shared_path("tracker/issue.json").display().to_string();
         let agent = self.shared_path("issue-agent.sh").display().to_string();
         let arguments = ["issue", &file, "--tracker", "files", "--run-id", "trial", "--wrapper", &agent];
@@ -84,9 +84,9 @@ impl IssueEnv {
         log.lines().map(str::to_owned).collect()
     }
 
-    /// Returns the commit that the remote has at `revision`.
-    fn remote_commit(&self, revision: &str) -> String {
+    /// Returns the commit that the remote has at `branch`.
+    fn remote_commit(&self, branch: &str) -> String {
         let remote = self.shared_path("remote.git").display().to_string();
-        self.test_env.git(&["--git-dir", &remote, "rev-parse", revision]).trim().to_owned()
+        self.test_env.git(&["--git-dir", &remote, "rev-parse", branch]).trim().to_owned()
     }
 }

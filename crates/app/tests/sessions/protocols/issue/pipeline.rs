@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use testkit::Session;
+use testkit::CallOutput;
 
 use super::IssueEnv;
 use crate::sessions::commands::archives::wait_for_lock_queue;
@@ -285,6 +285,20 @@ fn a_branch_belongs_to_one_run_at_a_time() {
     assert_eq!(issue.commit_subjects(), ["fix: The light is off"]);
 }
 
+#[test]
+fn a_branch_of_an_unfinished_workflow_is_refused() {
+    let issue = IssueEnv::new();
+    issue.test_env.workflow_yaml(&["id: plan, human_in_the_loop: true"]);
+    let flags = ["--git-worktree", "--git-worktree-branch", "agent/issue-42"];
+    let workflow = ["run", "wf.yaml", "--run-id", "flow", "--rehearse", "--exit-when-waiting"];
+    let workflow = issue.test_env.callboard(&[&workflow[..], &flags].concat()).run();
+    assert_eq!(workflow.code, 4, "{}", workflow.transcript());
+    let refused = issue.run_trial(&["--no-triage", "--continue"]);
+    assert_eq!(refused.code, 3, "{}", refused.transcript());
+    let expected = "branch `agent/issue-42` belongs to run `flow`";
+    assert!(refused.stderr.contains(expected), "{}", refused.transcript());
+}
+
 /// Both commands find the branch free, because neither run is in the store yet.
 #[test]
 fn of_two_concurrent_starts_one_gets_the_branch() {
@@ -313,7 +327,7 @@ fn of_two_concurrent_starts_one_gets_the_branch() {
     let sessions = starts.map(testkit::Running::wait);
     let mut codes = sessions.each_ref().map(|session| session.code);
     codes.sort_unstable();
-    assert_eq!(codes, [3, 4], "{}", sessions.each_ref().map(Session::transcript).join("\n"));
+    assert_eq!(codes, [3, 4], "{}", sessions.each_ref().map(CallOutput::transcript).join("\n"));
     let refused = sessions.iter().find(|session| session.code == 3).unwrap();
     assert!(refused.stderr.contains("belongs to run `"), "{}", refused.transcript());
 }
@@ -468,7 +482,7 @@ fn an_archive_continues_in_a_worktree_of_the_repository_that_imports_it() {
     assert_eq!(target.test_env.git(&["log", "--format=%s", "agent/issue-42"]).lines().count(), 3);
 }
 
-/// The lines that set STATE and write UPDATED_STATE are those of the seed; they need bash.
+/// The lines that set STATE and write UPDATED_STATE are those of the original; they need bash.
 #[test]
 fn an_attempt_reads_and_writes_the_state_file_as_the_format_says() {
     let issue = IssueEnv::new();

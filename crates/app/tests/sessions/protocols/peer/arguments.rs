@@ -1,7 +1,7 @@
 //! The command line of `peer` and its errors. Nothing is written before all of it is valid.
 
 use insta::assert_snapshot;
-use protocol::peer::CycleStatus;
+use protocol::peer::PeerCycleStatus;
 use serde_json::json;
 
 use super::{document, load, peer, rehearsed};
@@ -97,7 +97,7 @@ fn every_phase_needs_an_adapter() {
     "#);
     let failed = test_env.callboard(&["peer", "create-spec", "dark mode", "--json"]).run();
     assert_eq!(
-        (&failed.events()[0]["event"], &failed.events()[0]["code"]),
+        (&failed.json_lines()[0]["event"], &failed.json_lines()[0]["code"]),
         (&json!("failed"), &json!("E007"))
     );
     let adapter = |step: &str| format!("[adapters.{step}]\nwrapper = {:?}\n", test_env.agent_path());
@@ -113,7 +113,10 @@ fn every_phase_needs_an_adapter() {
     test_env.write("callboard.toml", &(three_adapters + &adapter("reviewer")));
     let session = test_env.callboard(&["peer", "create-spec", "dark mode"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    assert_eq!(document(&test_env, "peer:spec:dark-mode:cycle:1").metadata.status, CycleStatus::Completed);
+    assert_eq!(
+        document(&test_env, "peer:spec:dark-mode:cycle:1").metadata.status,
+        PeerCycleStatus::Completed
+    );
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn execute_tasks_takes_the_newest_spec_and_refuses_a_tie() {
     assert_eq!(metadata.instruction, "execute-tasks");
     test_env.write(".agent-os/specs/2025-08-05-dark mode/spec.md", "");
     assert_snapshot!(peer(&test_env, &["execute-tasks"]).run().transcript(), @"
-    $ callboard peer execute-tasks --wrapper [KIT]/agent.sh
+    $ callboard peer execute-tasks --wrapper [SHARED]/agent.sh
     error: 2 specs have the newest date; name one
 
     hint: `callboard peer execute-tasks --spec 'dark mode'`
@@ -165,20 +168,23 @@ fn execute_tasks_takes_the_newest_spec_and_refuses_a_tie() {
 }
 
 #[test]
-fn refine_spec_receives_the_newest_reviews_recommendations() {
+fn refine_spec_receives_the_newest_real_reviews_recommendations() {
     let test_env = test_env();
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "mail"]).run().code, 0);
+    test_env.script_agent(&["plan * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "mail"]).run().code, 1);
+    test_env.script_agent(&[]);
+    // A rehearsal invents its recommendations.
     let review = "phases: {review: [ok: {output: {quality_score: 75, recommendations: [Name the sender]}}]}";
     assert_eq!(rehearsed(&test_env, review, &["create-spec", "--spec", "mail"]).run().code, 0);
-    let failing = "phases: {plan: [fail]}";
-    assert_eq!(rehearsed(&test_env, failing, &["create-spec", "--spec", "mail"]).run().code, 1);
     assert_eq!(peer(&test_env, &["refine-spec", "--spec", "mail"]).run().code, 0);
-    let (definition, _) = load(&test_env, "peer:spec:mail:cycle:3");
+    let (definition, _) = load(&test_env, "peer:spec:mail:cycle:4");
     let advice = definition.advice.expect("the first cycle was reviewed");
     assert_eq!(advice.cycle.to_string(), "peer:spec:mail:cycle:1");
-    let prompt = test_env.attempt_dir("peer.spec.mail.cycle.3", "plan", "1.1").join("prompt.md");
+    let prompt = test_env.attempt_dir("peer.spec.mail.cycle.4", "plan", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("What the review of `peer:spec:mail:cycle:1` recommends"), "{prompt}");
-    assert!(prompt.contains("Name the sender"), "{prompt}");
+    assert!(prompt.contains("Go on like this"), "{prompt}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Cycles from their start to their end.
 
 use insta::assert_snapshot;
-use protocol::peer::{CycleStatus, Event, Phase};
+use protocol::peer::{Event, PeerCycleStatus, Phase};
 use serde_json::json;
 
 use super::{SUCCESS_TRANSITIONS, document, peer, rehearsed, transitions};
@@ -12,11 +12,11 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     let test_env = test_env();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/peer-rehearsal.yaml");
     let requirements = "users can reset a forgotten password by mail";
-    std::fs::copy(example, test_env.shared_dir().join("example.yaml")).unwrap();
-    let rehearse = format!("--rehearse={}", test_env.shared_dir().join("example.yaml").display());
+    std::fs::copy(example, test_env.agent_dir().join("example.yaml")).unwrap();
+    let rehearse = format!("--rehearse={}", test_env.agent_dir().join("example.yaml").display());
     let session = test_env.callboard(&["peer", "create-spec", requirements, &rehearse]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[KIT]/example.yaml
+    $ callboard peer create-spec 'users can reset a forgotten password by mail' --rehearse=[SHARED]/example.yaml
     cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
     run peer.spec.reset-forgotten-password-mail.cycle.1 in [REPO]
     ▸ plan#1.1 started
@@ -62,7 +62,7 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     let script = "phases: {review: [ok: {score: 40, insights: {questions_for_user: [Which mail server?]}}]}";
     let session = rehearsed(&test_env, script, &["create-spec", "--spec", "mail"]).run();
     assert_snapshot!(session.transcript(), @"
-    $ callboard peer create-spec --spec mail --rehearse=[KIT]/script.yaml
+    $ callboard peer create-spec --spec mail --rehearse=[SHARED]/script.yaml
     cycle peer:spec:mail:cycle:1 is run peer.spec.mail.cycle.1: create-spec
     run peer.spec.mail.cycle.1 in [REPO]
     ▸ plan#1.1 started
@@ -86,7 +86,7 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
     [exit 1]
     ");
     let document = document(&test_env, "peer:spec:mail:cycle:1");
-    assert_eq!(document.metadata.status, CycleStatus::Completed);
+    assert_eq!(document.metadata.status, PeerCycleStatus::Completed);
     let again = test_env.callboard(&["peer", "--continue"]).run();
     assert_eq!(again.code, 2, "a completed cycle is not continued: {}", again.transcript());
 }
@@ -97,7 +97,7 @@ fn json_names_the_cycle_and_its_result() {
     let script = "phases: {review: [ok: {score: low, insights: {questions_for_user: [Why?]}}]}";
     let session = rehearsed(&test_env, script, &["plan-product", "--json"]).run();
     assert_eq!(session.code, 1);
-    let events = session.events();
+    let events = session.json_lines();
     assert_eq!(
         events[0],
         json!({
@@ -128,7 +128,7 @@ phases:
     };
     assert_eq!(kinds(Phase::Plan), ["no_report", "invalid_report", "invalid_report", "no_report"]);
     assert_eq!(kinds(Phase::Execute), ["reported_failure"; 5]);
-    assert_eq!(document.metadata.status, CycleStatus::Failed);
+    assert_eq!(document.metadata.status, PeerCycleStatus::Failed);
     assert_eq!(transitions(&document).last().unwrap(), "execute failed");
 }
 
@@ -145,7 +145,7 @@ fn a_phase_that_exceeds_its_timeout_is_ended() {
 #[test]
 fn each_phase_receives_the_key_of_the_document() {
     let test_env = test_env();
-    test_env.script_agent(&["execute * tell"]);
+    test_env.script_agent(&["execute * save-input"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "a b", "dark mode"]).run().code, 0);
     let environment = test_env.wait_for_lines("environment");
     for line in [
@@ -231,7 +231,7 @@ phases:
 fn of_many_partial_reports_only_the_newest_per_second_is_recorded() {
     let test_env = test_env();
     test_env.script_agent(&[
-        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$shared/callboard" report --partial; done; hand_in COMPLETED x"#,
+        r#"plan * do for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "{\"n\": $i}" | "$shared/callboard" report --partial; done; write_report COMPLETED x"#,
     ]);
     let session = peer(&test_env, &["create-spec", "--spec", "x"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());

@@ -1,7 +1,7 @@
 //! `callboard peer --continue`.
 
 use insta::assert_snapshot;
-use protocol::peer::{CycleStatus, Phase};
+use protocol::peer::{PeerCycleStatus, Phase};
 
 use super::{SUCCESS_TRANSITIONS, document, load, peer, rehearsed, transitions};
 
@@ -63,8 +63,8 @@ fn a_failed_cycle_is_continued_by_the_next_which_reuses_completed_phases() {
 #[test]
 fn an_interrupted_cycle_continues_in_its_phase() {
     let test_env = test_env();
-    test_env.script_agent(&["execute 1 wait gate"]);
-    let gate = test_env.barrier("gate");
+    test_env.script_agent(&["execute 1 wait barrier"]);
+    let barrier = test_env.barrier("barrier");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_start("execute#1.1");
     running.interrupt();
@@ -93,13 +93,13 @@ fn an_interrupted_cycle_continues_in_its_phase() {
     assert_eq!(transitions(&document(&test_env, "peer:spec:x:cycle:1")), SUCCESS_TRANSITIONS);
     let started = test_env.agent_log().started();
     assert_eq!(started, ["plan#1.1", "execute#1.1", "execute#1.2", "express#1.1", "review#1.1"]);
-    drop(gate);
+    drop(barrier);
 }
 
 #[test]
 fn a_retried_phase_is_shown_its_partial_output() {
     let test_env = test_env();
-    let report_half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; note end x; hang"#;
+    let report_half = r#"execute * do echo '{"progress": "half of it"}' | "$shared/callboard" report --partial; log_event end x; hang"#;
     test_env.script_agent(&[report_half]);
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_end("x");
@@ -107,7 +107,7 @@ fn a_retried_phase_is_shown_its_partial_output() {
     assert_eq!(running.wait().code, 130);
     let partial_output = serde_json::json!({"progress": "half of it"});
     assert_eq!(document(&test_env, "peer:spec:x:cycle:1").phases.execute.output, Some(partial_output));
-    test_env.script_agent(&["execute * tell"]);
+    test_env.script_agent(&["execute * save-input"]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     let prompt = test_env.wait_for_lines("prompt");
     assert!(prompt.contains("Your own work so far") && prompt.contains("half of it"), "{prompt}");
@@ -126,7 +126,7 @@ fn a_stopped_cycle_has_failed_as_cancelled_and_is_continued_by_the_next() {
     let failed = document(&test_env, "peer:spec:x:cycle:1");
     let error = &failed.phases.execute.errors()[0];
     assert_eq!((error.kind.as_str(), error.message.as_str()), ("cancelled", "Stopped by tester: enough"));
-    assert_eq!(failed.metadata.status, CycleStatus::Failed);
+    assert_eq!(failed.metadata.status, PeerCycleStatus::Failed);
     test_env.expect_no_orphans();
     test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["peer", "--continue"]).run().code, 0);
@@ -155,10 +155,10 @@ fn without_a_spec_continue_takes_the_newest_cycle() {
     assert_eq!(rehearsed(&test_env, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
     assert_eq!(document(&test_env, "peer:global:cycle:2").metadata.instruction, "plan-product");
     assert_eq!(rehearsed(&test_env, "phases: {plan: [ok]}", &["--continue"]).run().code, 0);
-    assert_eq!(document(&test_env, "peer:spec:new:cycle:2").metadata.status, CycleStatus::Completed);
+    assert_eq!(document(&test_env, "peer:spec:new:cycle:2").metadata.status, PeerCycleStatus::Completed);
     // The failed cycle's script is used unless another is given.
     assert_eq!(test_env.callboard(&["peer", "--continue", "--spec", "old"]).run().code, 1);
-    assert_eq!(document(&test_env, "peer:spec:old:cycle:2").metadata.status, CycleStatus::Failed);
+    assert_eq!(document(&test_env, "peer:spec:old:cycle:2").metadata.status, PeerCycleStatus::Failed);
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn concurrent_continues_do_the_work_once() {
     test_env.script_agent(&[]);
     let running: Vec<_> = (0..6).map(|_| test_env.callboard(&["peer", "--continue"]).start()).collect();
     let sessions: Vec<_> = running.into_iter().map(testkit::Running::wait).collect();
-    let transcripts: Vec<_> = sessions.iter().map(testkit::Session::transcript).collect();
+    let transcripts: Vec<_> = sessions.iter().map(testkit::CallOutput::transcript).collect();
     assert_eq!(
         sessions.iter().filter(|session| session.code == 0).count(),
         1,
-        "one plays it: {transcripts:#?}"
+        "one process drives it: {transcripts:#?}"
     );
     // Another process is its engine, or it is completed by now.
     assert!(sessions.iter().all(|session| [0, 2, 3, 5].contains(&session.code)), "{transcripts:#?}");
@@ -203,7 +203,7 @@ fn agents_do_not_continue_cycles() {
     let test_env = test_env();
     test_env.script_agent(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
-    test_env.script_agent(&[r#"plan * do "$shared/callboard" peer --continue --spec x >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    test_env.script_agent(&[r#"plan * do "$shared/callboard" peer --continue --spec x >"$shared/said" 2>&1; echo $? >"$shared/code"; write_report COMPLETED x"#]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
     assert_eq!(test_env.wait_for_lines("code"), "3\n", "{}", test_env.wait_for_lines("said"));
 }
@@ -211,7 +211,7 @@ fn agents_do_not_continue_cycles() {
 #[test]
 fn imported_cycles_are_continued_like_any_other() {
     let test_env = test_env();
-    let dump = test_env.shared_dir().join("dump.jsonl");
+    let dump = test_env.agent_dir().join("dump.jsonl");
     // One cycle is marked as completed although it never executed anything; one was interrupted.
     let never_executed = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
     let interrupted = include_str!("../../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
@@ -229,14 +229,31 @@ fn imported_cycles_are_continued_like_any_other() {
         "the plan is taken over"
     );
     let (_, before) = load(&test_env, "peer:spec:user-auth:cycle:3");
-    assert_eq!(before.metadata.status, CycleStatus::InProgress);
+    assert_eq!(before.metadata.status, PeerCycleStatus::InProgress);
     let session = peer(&test_env, &["--continue", "--spec", "user-auth"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let continued = document(&test_env, "peer:spec:user-auth:cycle:3");
-    assert_eq!(continued.metadata.status, CycleStatus::Completed);
+    assert_eq!(continued.metadata.status, PeerCycleStatus::Completed);
     // The counter continues.
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "user-auth"]).run().code, 0);
     document(&test_env, "peer:spec:user-auth:cycle:4");
+}
+
+#[test]
+fn the_instruction_of_an_imported_cycle_cannot_send_escape_sequences() {
+    let test_env = test_env();
+    let dump = test_env.agent_dir().join("dump.jsonl");
+    let cycles = include_str!("../../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
+    std::fs::write(&dump, cycles.replace("\"create-spec\"", r#""create\nspec\u001b[2J""#)).unwrap();
+    let imported = test_env.callboard(&["import", "--peer", dump.to_str().unwrap(), "--write"]).run();
+    assert_eq!(imported.code, 0, "{}", imported.transcript());
+    let session = peer(&test_env, &["--continue"]).run();
+    assert_eq!(
+        session.stderr.lines().next(),
+        Some(
+            "cycle peer:spec:committer:cycle:2 is run peer.spec.committer.cycle.2: create spec [2J, continues peer:spec:committer:cycle:1"
+        )
+    );
 }
 
 #[test]
@@ -272,6 +289,25 @@ fn embedded_an_unreadable_cycle_does_not_block_others() {
 }
 
 #[test]
+fn embedded_a_damaged_cycle_with_nothing_to_continue_does_not_stop_continue() {
+    let test_env = test_env();
+    test_env.script_agent(&["execute * failed"]);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "x"]).run().code, 1);
+    assert_eq!(peer(&test_env, &["create-spec", "--spec", "continued"]).run().code, 1);
+    test_env.script_agent(&[]);
+    assert_eq!(test_env.callboard(&["peer", "--continue", "--spec", "continued"]).run().code, 0);
+    let unsuccessful = "phases: {review: [ok: {score: 40}]}";
+    assert_eq!(rehearsed(&test_env, unsuccessful, &["create-spec", "--spec", "reviewed"]).run().code, 1);
+    let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
+    let damage = "UPDATE entries SET body = '{' WHERE revision = 5 AND run IN (SELECT id FROM runs
+                 WHERE name IN ('peer.spec.continued.cycle.1', 'peer.spec.reviewed.cycle.1'))";
+    assert_eq!(database.execute(damage, []).unwrap(), 2);
+    let session = test_env.callboard(&["peer", "--continue"]).run();
+    assert_eq!(session.code, 0, "{}", session.transcript());
+    assert!(session.transcript().contains("continues peer:spec:x:cycle:1"), "{}", session.transcript());
+}
+
+#[test]
 fn embedded_agents_do_not_restore_documents() {
     let test_env = test_env();
     test_env.script_agent(&["plan * failed"]);
@@ -279,7 +315,7 @@ fn embedded_agents_do_not_restore_documents() {
     let database = rusqlite::Connection::open(test_env.store_dir().join("callboard.db")).unwrap();
     let damage = "UPDATE parts SET body = '{' WHERE path = 'head' AND run = (SELECT id FROM runs WHERE name = 'peer.spec.x.cycle.1')";
     assert!(database.execute(damage, []).unwrap() > 0);
-    test_env.script_agent(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; hand_in COMPLETED x"#]);
+    test_env.script_agent(&[r#"plan * do "$shared/callboard" resume peer.spec.x.cycle.1 --recover >"$shared/said" 2>&1; echo $? >"$shared/code"; write_report COMPLETED x"#]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "y"]).run().code, 0);
     assert_eq!(test_env.wait_for_lines("code"), "3\n", "{}", test_env.wait_for_lines("said"));
     assert!(!test_env.store_dir().join("quarantine").exists(), "nothing was touched");

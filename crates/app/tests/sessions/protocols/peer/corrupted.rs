@@ -8,16 +8,16 @@ use crate::sessions::test_env;
 const CYCLE: &str = "peer:spec:x:cycle:1";
 const RUN: &str = "peer.spec.x.cycle.1";
 
-/// Makes a cycle whose engine was killed while the agent of `execute` waits until the pipe `gate` is opened.
+/// Makes a cycle whose engine was killed while the agent of `execute` waits until the pipe `barrier` is opened.
 fn cycle_with_killed_engine() -> (TestEnv, AgentBarrier) {
     let test_env = test_env();
-    test_env.script_agent(&["execute * wait gate"]);
-    let gate = test_env.barrier("gate");
+    test_env.script_agent(&["execute * wait barrier"]);
+    let barrier = test_env.barrier("barrier");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     test_env.agent_log().wait_for_start("execute#1.1");
     running.kill();
     running.wait();
-    (test_env, gate)
+    (test_env, barrier)
 }
 
 /// Changes the database directly with an SQL statement.
@@ -31,14 +31,14 @@ const DAMAGE_DOCUMENT: &str = "UPDATE parts SET body = '{' WHERE path = 'phases/
 
 #[test]
 fn embedded_the_last_committed_document_is_restored() {
-    let (test_env, mut gate) = cycle_with_killed_engine();
+    let (test_env, mut barrier) = cycle_with_killed_engine();
     corrupt(&test_env, DAMAGE_DOCUMENT);
     let refused = test_env.callboard(&["state", "get", CYCLE]).run();
     assert_eq!(refused.code, 4, "{}", refused.transcript());
     assert!(refused.stderr.starts_with("error[E019]"), "{}", refused.stderr);
     let exported = test_env.callboard(&["export", CYCLE]).run();
     assert_eq!(exported.code, 0, "the journal is whole: {}", exported.transcript());
-    gate.open();
+    barrier.open();
     let resumed = test_env.callboard(&["resume", "--all"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("restored the last commit"), "{}", resumed.stderr);
@@ -52,7 +52,7 @@ fn embedded_the_last_committed_document_is_restored() {
 
 #[test]
 fn embedded_a_restore_that_loses_writes_needs_a_flag() {
-    let (test_env, mut gate) = cycle_with_killed_engine();
+    let (test_env, mut barrier) = cycle_with_killed_engine();
     corrupt(&test_env, DAMAGE_DOCUMENT);
     corrupt(
         &test_env,
@@ -61,9 +61,9 @@ fn embedded_a_restore_that_loses_writes_needs_a_flag() {
     for arguments in [&["resume", CYCLE, "--json"][..], &["state", "get", CYCLE, "--json"]] {
         let refused = test_env.callboard(arguments).run();
         assert_eq!(refused.code, 4, "{}", refused.transcript());
-        assert_eq!(refused.events()[0]["kind"], "corrupted_state", "{}", refused.transcript());
+        assert_eq!(refused.json_lines()[0]["kind"], "corrupted_state", "{}", refused.transcript());
     }
-    gate.open();
+    barrier.open();
     let resumed = test_env.callboard(&["resume", CYCLE, "--recover"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
 }

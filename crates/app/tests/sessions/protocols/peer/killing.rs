@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use protocol::KindOf;
-use protocol::peer::{CycleStatus, Peer, Phase};
+use protocol::peer::{Peer, PeerCycleStatus, Phase};
+use protocol::protocol_kind;
 use runner::{Clock, Engine, EngineRequest, Notice, Observer};
 use rustix::process::{Signal, getpid, kill_process};
 use store::LockPurpose;
@@ -18,16 +18,16 @@ const CYCLE: &str = "peer:spec:x:cycle:1";
 #[test]
 fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     let test_env = test_env();
-    test_env.script_agent(&["execute * wait gate"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["execute * wait barrier"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = peer(&test_env, &["create-spec", "--spec", "x"]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("execute#1.1")).expect("at work");
     running.kill();
     assert_eq!(running.wait().code, -1);
-    assert!(!agent.has_ended(), "it works on");
+    assert!(!agent.has_ended(), "the agent keeps working");
     let resumed = test_env.callboard(&["peer", "--continue"]).start();
     resumed.wait_for_stderr("execute#1.1 is still running: adopted");
-    gate.open();
+    barrier.open();
     let session = resumed.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
     expect_each_phase_once(&test_env);
@@ -54,7 +54,7 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
             .output()
             .unwrap();
         let after_kill = document(&test_env, CYCLE);
-        if after_kill.metadata.status == CycleStatus::Completed {
+        if after_kill.metadata.status == PeerCycleStatus::Completed {
             assert!(kill_after > 14, "a commit for each write at least, and four starts: {engine:?}");
             expect_each_phase_once(&test_env);
             return;
@@ -78,14 +78,14 @@ fn expect_each_phase_once(test_env: &TestEnv) {
 
 /// Creates a cycle for the scripted agent without driving it.
 fn open_cycle(test_env: &TestEnv) {
-    let definition = harness::new_cycle(CYCLE);
+    let definition = harness::new_peer_cycle(CYCLE);
     let (run, profile) = (harness::run_of(&definition), harness::wrapper(&test_env.agent_path()));
-    let spec = harness::spec(&definition, &run, test_env.repo(), Some(profile));
+    let spec = harness::run_spec(&definition, &run, test_env.repo(), Some(profile));
     let store = test_env.open_store();
     harness::block_on(runner::open(
         &store,
         &Clock::system(),
-        KindOf::<Peer>::STATIC,
+        protocol_kind::<Peer>(),
         harness::test_author(),
         spec,
     ))
@@ -98,7 +98,7 @@ fn drive_until_killed(kill_after: u32) {
     let address = std::env::var("CALLBOARD_STORE").ok();
     let store = harness::block_on(harness::open_store(&repo, address.as_deref()));
     let engine_config = harness::engine_config(&store, Path::new(env!("CARGO_BIN_EXE_callboard")));
-    let run = harness::run_of(&harness::new_cycle(CYCLE));
+    let run = harness::run_of(&harness::new_peer_cycle(CYCLE));
     let mut observer = KillAfter { remaining: kill_after };
     harness::block_on(async {
         let engine =
@@ -109,7 +109,7 @@ fn drive_until_killed(kill_after: u32) {
 }
 
 /// Kills its own process after `remaining` commits and starts. At a notice, the commit is in the store, or the process
-/// of the attempt is started.
+/// of the attempt is about to be started.
 struct KillAfter {
     remaining: u32,
 }
@@ -117,7 +117,7 @@ struct KillAfter {
 impl Observer for KillAfter {
     fn notice(&mut self, notice: Notice<'_>) {
         match notice {
-            Notice::Committed { .. } | Notice::Output { .. } => self.remaining -= 1,
+            Notice::Committed { .. } | Notice::StartingOrAdopting { .. } => self.remaining -= 1,
             _ => {}
         }
         if self.remaining == 0 {

@@ -40,17 +40,17 @@ fn a_spec_name_cannot_send_escape_sequences() {
 #[test]
 fn eight_cycles_started_at_once_get_eight_numbers() {
     let test_env = test_env();
-    let mut gate = test_env.barrier("gate");
-    test_env.script_agent(&["plan * wait gate"]);
+    let mut barrier = test_env.barrier("barrier");
+    test_env.script_agent(&["plan * wait barrier"]);
     let started: Vec<_> =
         (0..8).map(|_| peer(&test_env, &["create-spec", "--spec", "x", "--json"]).start()).collect();
     started.iter().for_each(|running| running.wait_for_stdout("\"started\""));
-    gate.open();
+    barrier.open();
     let mut cycles = BTreeSet::new();
     for running in started {
         let session = running.wait();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        let cycle = session.events()[0]["cycle_id"].as_str().unwrap().to_owned();
+        let cycle = session.json_lines()[0]["cycle_id"].as_str().unwrap().to_owned();
         assert_eq!(transitions(&document(&test_env, &cycle)), SUCCESS_TRANSITIONS);
         cycles.insert(cycle);
     }

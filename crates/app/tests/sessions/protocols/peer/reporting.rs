@@ -20,14 +20,14 @@ esac >"$shared/output.json"
 #[test]
 fn an_agent_that_forgets_its_output_can_correct_it_in_the_same_attempt() {
     let test_env = test_env();
-    let agent = test_env.write_program(test_env.shared_dir().join("forgetful.sh"), AGENT);
+    let agent = test_env.write_program(test_env.agent_dir().join("forgetful.sh"), AGENT);
     let wrapper = agent.to_str().unwrap();
     let session = test_env.callboard(&["peer", "create-spec", "--spec", "x", "--wrapper", wrapper]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = document(&test_env, "peer:spec:x:cycle:1");
     assert_eq!(transitions(&document), SUCCESS_TRANSITIONS);
     assert!(document.phases.plan.errors().is_empty(), "no attempt was lost");
-    assert_snapshot!(std::fs::read_to_string(test_env.shared_dir().join("told.plan")).unwrap(), @"
+    assert_snapshot!(std::fs::read_to_string(test_env.agent_dir().join("told.plan")).unwrap(), @"
     error: the report cannot be accepted: Agent reported completion without the field `output`
 
     hint: add the field `output` to the report, or `--output FILE` to `--status COMPLETED`

@@ -1,8 +1,8 @@
 //! A cycle is stopped, and the stopping command is killed.
 
-use protocol::peer::CycleStatus;
+use protocol::peer::PeerCycleStatus;
 use protocol::run::Request;
-use protocol::{KINDS, RunId};
+use protocol::{PROTOCOLS, RunId};
 use runner::{Clock, Journal};
 use testkit::{ProcessHandle, TestEnv, harness};
 
@@ -14,7 +14,7 @@ fn commit_stop_request(test_env: &TestEnv, run: &str) {
     let store = test_env.open_store();
     harness::block_on(async {
         let run = RunId::new(run).unwrap();
-        let journal = Journal::load(&store, &Clock::system(), KINDS, &run).await.unwrap();
+        let journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap();
         runner::request(&mut journal.unwrap(), harness::test_author(), Request::Stop, None).await.unwrap();
     });
 }
@@ -36,8 +36,8 @@ fn a_stopped_cycle_is_finished_before_the_next_one_starts() {
     test_env.expect_no_orphans();
     let (stopped, next) =
         (document(&test_env, "peer:spec:x:cycle:1"), document(&test_env, "peer:spec:x:cycle:2"));
-    assert_eq!(stopped.metadata.status, CycleStatus::Failed);
-    assert_eq!(next.metadata.status, CycleStatus::Completed);
+    assert_eq!(stopped.metadata.status, PeerCycleStatus::Failed);
+    assert_eq!(next.metadata.status, PeerCycleStatus::Completed);
     let runs = test_env.callboard(&["ls", "--json"]).run().json();
     assert_eq!((&runs[0]["status"], &runs[1]["status"]), (&"failed".into(), &"succeeded".into()));
 }

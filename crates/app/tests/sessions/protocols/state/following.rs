@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::json;
 
-use super::{CYCLE, WAIT_AT_GATE, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
+use super::{CYCLE, WAIT_AT_BARRIER, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
 
 #[test]
 fn the_history_has_one_line_per_write() {
@@ -36,8 +36,8 @@ fn the_history_has_one_line_per_write() {
 
 #[test]
 fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let watch =
         test_env.callboard(&["state", "watch", CYCLE, "--until", "/phases/plan/status=completed"]).start();
     watch.wait_for_stdout("\"document\"");
@@ -46,10 +46,10 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
         let set = format!("/phases/plan/output/draft={number}");
         assert_eq!(patch(&test_env, sequence(&test_env), &["--set", &set]).code, 0);
     }
-    gate.open();
+    barrier.open();
     let watched = watch.wait();
     assert_eq!(watched.code, 0, "{}", watched.stderr);
-    let lines = watched.events();
+    let lines = watched.json_lines();
     let numbers: Vec<_> = lines.iter().map(|line| line["sequence"].as_u64().unwrap()).collect();
     assert_eq!(
         numbers,
@@ -74,8 +74,8 @@ fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
     assert_eq!(resume_cycle(&test_env).wait().code, 0);
     let condition_met =
         test_env.callboard(&["state", "watch", CYCLE, "--until", "/metadata/status=completed"]).run();
-    assert_eq!((condition_met.code, condition_met.events().len()), (0, 1));
-    assert_eq!(condition_met.events()[0]["document"], get(&test_env)["document"]);
+    assert_eq!((condition_met.code, condition_met.json_lines().len()), (0, 1));
+    assert_eq!(condition_met.json_lines()[0]["document"], get(&test_env)["document"]);
     let of_path = test_env.callboard(&["state", "watch", CYCLE, "--path", "/sequence"]).run();
     assert_eq!((of_path.code, &of_path.json()["value"]), (0, &json!(sequence(&test_env))));
     let condition_unmet =
@@ -92,12 +92,12 @@ fn a_watch_of_a_finished_run_prints_its_state_and_ends() {
 
 #[test]
 fn an_interrupted_watch_does_not_affect_the_run() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let watch = test_env.callboard(&["state", "watch", CYCLE]).start();
     watch.wait_for_stdout("\"document\"");
     watch.interrupt();
     assert_eq!(watch.wait().code, 130);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }

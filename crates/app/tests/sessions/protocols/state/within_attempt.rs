@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use super::{RUN, WAIT_AT_GATE, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
+use super::{RUN, WAIT_AT_BARRIER, get, history, open_cycle, patch, resume_cycle, sequence, start_planner};
 
 #[test]
 fn an_agent_writes_its_own_phase_and_nothing_else() {
     let test_env = open_cycle(
         r#"
-        try_patch() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$KIT/results"; echo $? >> "$KIT/codes"; }
+        try_patch() { callboard state patch --json --expect "$(callboard state get --path /sequence)" "$@" >> "$SHARED/results"; echo $? >> "$SHARED/codes"; }
         try_patch --set '/phases/plan/output/draft="half"'
         try_patch --set /phases/execute/output/draft=1
         try_patch --set /note=1
         try_patch --set '/phases/plan/note=1'
         try_patch --set '/metadata/status="completed"'
-        env -u CALLBOARD_RUN callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$KIT/codes"
-        env -u CALLBOARD_ATTEMPT callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$KIT/codes"
-        callboard state get --path /phases/plan/output > "$KIT/read"
+        env -u CALLBOARD_RUN callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$SHARED/codes"
+        env -u CALLBOARD_ATTEMPT callboard state patch --expect 3 --set /note=1 2> /dev/null; echo $? >> "$SHARED/codes"
+        callboard state get --path /phases/plan/output > "$SHARED/read"
         "#,
     );
     assert_eq!(resume_cycle(&test_env).wait().code, 0);
@@ -44,8 +44,8 @@ fn an_agent_writes_its_own_phase_and_nothing_else() {
 #[test]
 fn a_superseded_attempt_cannot_write() {
     // The first attempt fails, the second waits.
-    let test_env = open_cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAIT_AT_GATE}"));
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(&format!("case $CALLBOARD_ATTEMPT in *.1) exit 1;; esac; {WAIT_AT_BARRIER}"));
+    let (engine, mut barrier) = start_planner(&test_env);
     let now = sequence(&test_env);
     let as_attempt = |attempt: &str| {
         let expect = now.to_string();
@@ -63,14 +63,14 @@ fn a_superseded_attempt_cannot_write() {
     }
     assert_eq!(sequence(&test_env), now, "nothing of it was written");
     assert_eq!(as_attempt("plan#1.2").code, 0);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn an_agent_of_another_run_writes_like_any_other_client() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let expect = sequence(&test_env).to_string();
     let arguments = ["state", "patch", RUN, "--expect", &expect, "--set", "/note=1"];
     let call = test_env
@@ -79,6 +79,6 @@ fn an_agent_of_another_run_writes_like_any_other_client() {
         .env("CALLBOARD_STORE", test_env.store_dir());
     assert_eq!(call.env("CALLBOARD_ATTEMPT", "build#1.1").run().code, 0);
     assert_eq!(patch(&test_env, sequence(&test_env), &["--set", "/note=2"]).code, 0);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }

@@ -6,12 +6,12 @@ use std::thread;
 use serde_json::{Value, json};
 use testkit::TestEnv;
 
-use super::{WAIT_AT_GATE, get, history, open_cycle, patch, sequence, start_planner};
+use super::{WAIT_AT_BARRIER, get, history, open_cycle, patch, sequence, start_planner};
 
 #[test]
 fn of_eight_patches_of_one_sequence_exactly_one_is_applied() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let read = sequence(&test_env);
     let answers: Vec<_> = thread::scope(|scope| {
         let writers: Vec<_> = (0..8)
@@ -31,7 +31,7 @@ fn of_eight_patches_of_one_sequence_exactly_one_is_applied() {
         answers.iter().filter(|(code, answer)| *code == 3 && answer["kind"] == "sequence_conflict").count();
     assert_eq!((won, lost), (1, 7), "{answers:?}");
     assert_eq!(sequence(&test_env), read + 1);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
@@ -95,8 +95,8 @@ fn writes_by_writers(test_env: &TestEnv) -> Vec<Value> {
 
 #[test]
 fn sixteen_processes_lose_none_of_their_patches() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let before = sequence(&test_env);
     let (applied, _) = run_writers(&test_env, OnConflict::Retry);
     assert_eq!(applied, WRITERS * PATCHES);
@@ -109,19 +109,19 @@ fn sixteen_processes_lose_none_of_their_patches() {
     for writer in 0..WRITERS {
         assert_eq!(output[format!("writer-{writer}")], PATCHES - 1, "the last of each");
     }
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
 
 #[test]
 fn without_retries_every_patch_is_applied_or_reported_as_a_conflict() {
-    let test_env = open_cycle(WAIT_AT_GATE);
-    let (engine, mut gate) = start_planner(&test_env);
+    let test_env = open_cycle(WAIT_AT_BARRIER);
+    let (engine, mut barrier) = start_planner(&test_env);
     let before = sequence(&test_env);
     let (applied, conflicts) = run_writers(&test_env, OnConflict::Skip);
     assert_eq!(applied + conflicts, WRITERS * PATCHES);
     assert_eq!(sequence(&test_env), before + applied as u64);
     assert_eq!(writes_by_writers(&test_env).len(), applied);
-    gate.open();
+    barrier.open();
     assert_eq!(engine.wait().code, 0);
 }

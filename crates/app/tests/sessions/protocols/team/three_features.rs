@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{KINDS, Revision, RunId};
+use protocol::{PROTOCOLS, Revision, RunId};
 use runner::RunAtRevision;
 use testkit::{Running, TeamSchemas, TestEnv, harness};
 
 use super::coordination_file;
 use crate::sessions::test_env;
 
-/// What the agents do, by attempt. A and C both add themselves to `features`, which is in neither plan, so that the
-/// second merge conflicts. B changes the file of A and depends on C; its first two versions are wrong. The last attempt,
-/// `pm.check`, waits until the test has killed the engine ten times. Its verdict `BAZINGA` says that the work
-/// is complete.
+/// What the agents do, by attempt. A and C both add themselves to `features`, which is in the `files_affected` of
+/// neither, so they run at once and the second merge conflicts. B changes the file of A and depends on C; its first two
+/// versions are wrong. The last attempt, `pm.check`, waits until the test has killed the engine ten times. Its verdict
+/// `BAZINGA` says that the work is complete.
 const AGENTS: &str = r#"
-verdict() { more=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; hand_in COMPLETED "$1"; }
+verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"$STEP_ID did it\", \"feedback\": \"seen\"$2"; write_report COMPLETED "$1"; }
 counts='{"total": 1, "passed": 1, "failed": 0}'
 name=$(echo "${STEP_ID%%.*}" | tr ABC abc)
 feature() { echo "$name() { echo \"$name $1\"; }" >"$name.sh"; }
@@ -70,7 +70,7 @@ fn prepare_repository() -> TestEnv {
     }
     test_env.git(&["add", "--all"]);
     test_env.git(&["commit", "--quiet", "--message=start"]);
-    std::fs::write(test_env.shared_dir().join("team.sh"), AGENTS).unwrap();
+    std::fs::write(test_env.agent_dir().join("team.sh"), AGENTS).unwrap();
     test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
     test_env.barrier("begun");
     test_env
@@ -88,12 +88,12 @@ fn kill_ten_times<'s>(
     line_counts.sort_unstable();
     for line_count in line_counts {
         engine.wait_for_stderr("run trial in");
-        testkit::wait_until(&test_env.shared_dir(), &format!("line {line_count}"), || {
+        testkit::wait_until(&test_env.agent_dir(), &format!("line {line_count}"), || {
             (test_env.agent_log().lines().len() >= line_count).then_some(())
         });
         engine.kill();
         let killed = engine.wait();
-        assert_eq!(killed.code, -1, "a gate holds the last check: {}", killed.transcript());
+        assert_eq!(killed.code, -1, "a barrier holds the last check: {}", killed.transcript());
         engine = test_env.callboard(&["resume", "trial", "--jobs", "4"]).start();
     }
     engine
@@ -104,7 +104,7 @@ fn expect_files_fit_schemas(test_env: &TestEnv) {
     let schemas = TeamSchemas::new();
     let (store, run) = (test_env.open_store(), RunId::new("trial").unwrap());
     let at = |revision| {
-        harness::block_on(RunAtRevision::load(store.as_ref(), KINDS, &run, revision)).unwrap().unwrap()
+        harness::block_on(RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, revision)).unwrap().unwrap()
     };
     let mut filled = BTreeSet::new();
     for revision in 1..=at(None).newest.0 {

@@ -20,14 +20,14 @@ fn with_review(behaviours: &[&str]) -> TestEnv {
     test_env
 }
 
-/// An agent of `code` that saves its environment and prompt in later iterations, and waits until the pipe `gate` is
+/// An agent of `code` that saves its environment and prompt in later iterations, and waits until the pipe `barrier` is
 /// opened.
-const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/environment"; cp "$PROMPT_PATH" "$shared/prompt"; read -r _ <"$shared/gate"; }; hand_in COMPLETED "did code""#;
+const CODE: &str = r#"code * do [ $STEP_ITERATION = 1 ] || { env >"$shared/environment"; cp "$PROMPT_PATH" "$shared/prompt"; read -r _ <"$shared/barrier"; }; write_report COMPLETED "did code""#;
 
 #[test]
 fn a_failed_gate_loops_back_with_its_findings() {
     let test_env = with_review(&[CODE, "review * gate-failure 1"]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("code#2.1");
     let document = test_env.wait_for_view("trial", "the second iteration", |document| {
@@ -42,10 +42,10 @@ fn a_failed_gate_loops_back_with_its_findings() {
     assert_eq!(step("review")["blocked_by_loop"], serde_json::Value::Null);
     assert_eq!(step("code")["blocked_by_loop"], serde_json::Value::Null);
     let report = step("review")["report_path"].as_str().expect("a report stays where it is").to_owned();
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_snapshot!(session.transcript(), @"
-    $ callboard run wf.yaml --run-id trial --wrapper [KIT]/agent.sh
+    $ callboard run wf.yaml --run-id trial --wrapper [SHARED]/agent.sh
     run trial in [REPO]
     ▸ code#1.1 started
     ✓ code#1.1 finished [TIME]
@@ -68,12 +68,12 @@ fn a_failed_gate_loops_back_with_its_findings() {
     [exit 0]
     ");
 
-    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     let variable = |name: &str| environment.lines().find_map(|line| line.strip_prefix(&format!("{name}=")));
     assert_eq!(variable("LOOP_BACK_FROM"), Some("review"));
     assert_eq!(variable("LOOP_BACK_REPORT"), Some(report.as_str()));
     assert_eq!((variable("STEP_ITERATION"), variable("STEP_ATTEMPT")), (Some("2"), Some("1")));
-    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
+    let prompt = fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap();
     let findings = prompt.split("\n## ").nth(1).unwrap().replace(test_env.repo().to_str().unwrap(), "[REPO]");
     assert_snapshot!(findings, @"
     Sent back by `review` (iteration 2)
@@ -112,8 +112,8 @@ fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.script_agent(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["lint * wait barrier", "review * gate-failure 1"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2"]).start();
     // While `lint` runs, nothing is reset.
     let document =
@@ -121,7 +121,7 @@ fn the_gate_is_shown_completed_with_its_findings_before_the_loop_back() {
     assert_eq!(last_error(&document, "review"), "Gate failure: review saw iteration 1");
     test_env.agent_log().wait_for_start("lint#1.1");
     assert_eq!(test_env.document("trial")["steps"]["code"]["iteration_count"], 0);
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(test_env.agent_log().count_ends("code"), 2);
 }
@@ -134,16 +134,18 @@ fn an_engine_that_dies_between_a_failed_gate_and_the_loop_back_loses_nothing() {
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.script_agent(&["lint * wait gate", "review * gate-failure 1"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["lint * wait barrier", "review * gate-failure 1"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2"]).start();
     test_env.wait_for_view("trial", "the gate", |document| status(document, "review") == "COMPLETED");
     test_env.agent_log().wait_for_start("lint#1.1");
     running.kill();
     running.wait();
-    gate.open();
-    let exit = test_env.attempt_dir("trial", "lint", "1.1");
-    testkit::wait_until(&exit, "the exit record", || exit.join("exit.json").exists().then_some(()));
+    barrier.open();
+    let attempt_dir = test_env.attempt_dir("trial", "lint", "1.1");
+    testkit::wait_until(&attempt_dir, "the exit record", || {
+        attempt_dir.join("exit.json").exists().then_some(())
+    });
     let session = test_env.callboard(&["resume", "--jobs", "1"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = test_env.document("trial");
@@ -190,32 +192,32 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: code",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/style-gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/style-barrier"; gate_failure=true; }; write_report COMPLETED "style says no""#;
     test_env.script_agent(&[CODE, style, "logic * gate-failure 1"]);
-    let (mut gate, mut style_gate) = (test_env.barrier("gate"), test_env.barrier("style-gate"));
+    let (mut barrier, mut style_barrier) = (test_env.barrier("barrier"), test_env.barrier("style-barrier"));
     let running = test_env.run(&["--jobs", "2"]).start();
     running.wait_for_stderr("gate logic failed");
-    style_gate.open();
+    style_barrier.open();
     test_env.agent_log().wait_for_start("code#2.1");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!(test_env.agent_log().count_ends("code"), 2, "one way back for both");
-    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
-    let prompt = fs::read_to_string(test_env.shared_dir().join("prompt")).unwrap();
+    let prompt = fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap();
     assert!(prompt.contains("style says no") && prompt.contains("logic saw iteration 1"), "{prompt}");
 }
 
 #[test]
 fn a_pause_holds_a_loop_back() {
     let test_env = with_review(&[
-        "review * do read -r _ <\"$shared/gate\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; hand_in COMPLETED \"saw it\"",
+        "review * do read -r _ <\"$shared/barrier\"; [ $STEP_ITERATION = 2 ] || gate_failure=true; write_report COMPLETED \"saw it\"",
     ]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("review#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
-    gate.open();
+    barrier.open();
     test_env.wait_for_view("trial", "the gate", |document| {
         document["steps"]["review"]["iteration_count"] == 1 || !last_error(document, "review").is_empty()
     });
@@ -238,12 +240,12 @@ fn a_final_failure_wins_over_a_loop_back() {
         "id: lint, needs: [code]",
         "id: review, needs: [code], loop_back_to: code",
     ]);
-    test_env.script_agent(&["lint * wait-and-fail gate", "review * gate-failure 1"]);
-    let mut gate = test_env.barrier("gate");
+    test_env.script_agent(&["lint * wait-and-fail barrier", "review * gate-failure 1"]);
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2", "--max-attempts", "1"]).start();
     running.wait_for_stderr("gate review failed");
     test_env.agent_log().wait_for_start("lint#1.1");
-    gate.open();
+    barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 1, "{}", session.transcript());
     assert_eq!(test_env.agent_log().count_ends("code"), 1);
@@ -264,16 +266,15 @@ fn of_nested_loop_backs_the_longer_one_is_taken() {
         "id: style, needs: [code], loop_back_to: code",
         "id: logic, needs: [code], loop_back_to: plan",
     ]);
-    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/gate"; gate_failure=true; }; hand_in COMPLETED "style says no""#;
-    let plan =
-        r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$shared/environment"; hand_in COMPLETED "did plan""#;
+    let style = r#"style * do [ $STEP_ITERATION = 2 ] || { read -r _ <"$shared/barrier"; gate_failure=true; }; write_report COMPLETED "style says no""#;
+    let plan = r#"plan * do [ $STEP_ITERATION = 1 ] || env >"$shared/environment"; write_report COMPLETED "did plan""#;
     test_env.script_agent(&[plan, style, "logic * gate-failure 1"]);
-    let mut gate = test_env.barrier("gate");
+    let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&["--jobs", "2"]).start();
     running.wait_for_stderr("gate logic failed");
-    gate.open();
+    barrier.open();
     assert_eq!(running.wait().code, 0);
     assert_eq!((test_env.agent_log().count_ends("plan"), test_env.agent_log().count_ends("code")), (2, 2));
-    let environment = fs::read_to_string(test_env.shared_dir().join("environment")).unwrap();
+    let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
 }

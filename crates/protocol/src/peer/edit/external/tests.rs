@@ -8,7 +8,7 @@ use super::*;
 use crate::peer::Phase;
 
 /// The engine's document after a client has written this one.
-fn absorb(found: &Value) -> Result<Document, EditRefusal> {
+fn apply_external_write(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("the edit applies"))
@@ -22,13 +22,15 @@ fn executing_with(change: impl FnOnce(&mut Value)) -> Value {
 }
 
 fn refusal_kind(found: &Value) -> &'static str {
-    absorb(found).err().map_or("ok", |error| error.kind())
+    apply_external_write(found).err().map_or("ok", |error| error.kind())
 }
 
 #[test]
 fn a_client_that_changes_only_the_output_gets_its_entry_from_the_engine() {
-    let new = absorb(&executing_with(|found| found["phases"]["execute"]["output"]["progress"] = json!(70)))
-        .unwrap();
+    let new = apply_external_write(&executing_with(|found| {
+        found["phases"]["execute"]["output"]["progress"] = json!(70);
+    }))
+    .unwrap();
     let old = executing();
     assert_eq!(new.phases.execute.output.as_ref().unwrap()["progress"], 70);
     assert_eq!((new.sequence, new.history.len()), (old.sequence + 1, old.history.len() + 1));
@@ -40,23 +42,23 @@ fn a_whole_write_of_a_client_is_counted_once() {
     let old = executing();
     let output = json!({ "progress": 80 });
     let theirs = change::progress(&old, Phase::Execute, output, second(7)).unwrap();
-    let new = absorb(&theirs.to_value()).unwrap();
+    let new = apply_external_write(&theirs.to_value()).unwrap();
     assert_eq!((new.sequence, new.history.len()), (theirs.sequence, theirs.history.len()));
     assert_eq!(new.phases, theirs.phases);
     assert_eq!(new.metadata.updated_at, second(9), "the engine's clock counts");
-    // Progress without an entry, as in the specification's example.
+    // Progress without an entry, as in the original's example.
     let without_entry = executing_with(|found| {
         found["sequence"] = json!(old.sequence + 1);
         found["phases"]["execute"]["output"] = json!({ "progress": 80 });
     });
-    assert_eq!(absorb(&without_entry).unwrap(), new);
+    assert_eq!(apply_external_write(&without_entry).unwrap(), new);
 }
 
 #[test]
 fn a_write_that_changes_only_the_sequence_is_a_write() {
     let old = executing();
     let theirs = change::set_unknown_fields(&old, change::UnknownFields::of(&old), second(7));
-    let new = absorb(&theirs.to_value()).unwrap();
+    let new = apply_external_write(&theirs.to_value()).unwrap();
     assert_eq!((new.sequence, &new.phases), (old.sequence + 1, &old.phases));
 }
 

@@ -78,8 +78,8 @@ fn cell(page: &[u8], kind: PageKind, at: usize) -> Option<Cell<'_>> {
     if length <= max_local {
         return Some(Cell { length, local: page.get(begin..begin + length)?, overflow: None });
     }
-    let spread = min_local + (length - min_local) % (usable - 4);
-    let local_length = if spread <= max_local { spread } else { min_local };
+    let surplus = min_local + (length - min_local) % (usable - 4);
+    let local_length = if surplus <= max_local { surplus } else { min_local };
     let local = page.get(begin..begin + local_length)?;
     let next = page.get(begin + local_length..begin + local_length + 4)?;
     let next = u32::from_be_bytes(next.try_into().expect("BUG: a slice of four bytes"));

@@ -116,7 +116,7 @@ impl Salvage {
     }
 
     /// Returns the runs whose row in the table of runs was found, each with its newest revision according to that row.
-    pub fn listed(&self) -> Result<Vec<(RunId, Revision)>, SalvageError> {
+    pub fn run_rows(&self) -> Result<Vec<(RunId, Revision)>, SalvageError> {
         let listed = self.scratch.prepare("SELECT name, revision FROM runs ORDER BY name");
         let listed = listed.and_then(|mut statement| {
             let rows =
