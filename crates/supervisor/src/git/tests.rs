@@ -9,6 +9,7 @@ use protocol::brief::Worktree;
 use protocol::{AttemptId, AttemptNo, RunId, StepId, Turn};
 use tempfile::TempDir;
 
+use super::worktrees::WorktreeId;
 use super::*;
 use crate::checks::StopFlag;
 
@@ -365,6 +366,17 @@ fn a_worktree_is_removed_only_when_clean_and_merged() {
         let again = trees.prepare(Some(&worktree("a"))).unwrap();
         assert_eq!(fs::read_to_string(again.join("page.txt")).unwrap(), "head\nbody of a\n");
     }
+}
+
+#[test]
+fn a_worktree_that_a_killed_engine_was_removing_is_not_an_error() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = work(&trees, "a", "head\nbody of a\n");
+    merge(&trees, "a");
+    // The next engine has seen the worktree. It gets the lock from the git process of the killed one, which has removed it.
+    scratch.git(&["worktree", "remove", "--force", "--force", &tree.to_string_lossy()]);
+    assert!(trees.remove_tree(WorktreeId::Step(&step("a")), &tree).unwrap());
 }
 
 #[test]

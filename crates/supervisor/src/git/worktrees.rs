@@ -456,9 +456,14 @@ impl RunWorktrees {
         Ok(left)
     }
 
-    fn remove_tree(&self, tree: WorktreeId<'_>, path: &Path) -> Result<bool, WorktreeError> {
+    /// Removes a worktree if it is clean and the integration branch has its commits. Returns whether it is gone.
+    pub(super) fn remove_tree(&self, tree: WorktreeId<'_>, path: &Path) -> Result<bool, WorktreeError> {
         let lock = self.lock(tree)?;
         let repo_lock = self.lock_repo()?;
+        // The git process of an engine that was killed may have removed it while we waited for the locks.
+        if !path.join(".git").exists() {
+            return Ok(true);
+        }
         let (git, repo) = (Git::locked(path, &lock), Git::locked(&self.repo, &repo_lock));
         let is_clean = git.run(["status", "--porcelain"])?.is_empty();
         if !is_clean || !self.is_integrated(&git, "HEAD")? {
