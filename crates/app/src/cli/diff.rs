@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::block_on;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, GREEN, RED, YELLOW, styled};
-use crate::present::run_status;
+use crate::present::run_status::{self, EnginePresence};
 use crate::query::difference::{self, Difference};
 use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
@@ -90,7 +90,8 @@ async fn load_side(handle: &RunHandle, revision: Option<u64>) -> Result<Side, Fa
 /// Returns the status and the document, under their names in `show --json`. There the status also depends on whether an
 /// engine is alive; here it does not.
 fn compared(run_at: &RunAtRevision) -> Value {
-    json!({ "status": run_status::name(run_at.state.run.status), "document": run_at.machine().document().to_value() })
+    let (_, status) = run_status::label_with_engine(&run_at.summary(), EnginePresence::NotChecked);
+    json!({ "status": status, "document": run_at.machine().document().to_value() })
 }
 
 fn print_header(run: &RunId, old: &Side, new: &Side) {

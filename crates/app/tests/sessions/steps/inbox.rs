@@ -66,6 +66,8 @@ fn a_person_approves_and_the_run_continues() {
       `callboard answer trial/approve#1 reject --reason WHY`
     [exit 0]
     ");
+    let changed = test_env.callboard(&["diff", "trial", "1"]).run();
+    assert!(changed.stdout.contains("~ status: \"running\" → \"waiting\""), "{}", changed.transcript());
     let answered = answer(&test_env, &["trial/approve#1", "approve"]);
     assert_eq!(answered.code, 0, "{}", answered.transcript());
     let ended = engine.wait();
