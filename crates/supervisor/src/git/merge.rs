@@ -284,17 +284,22 @@ fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitEr
 
 /// Undoes what an earlier merge has left in the merge worktree. Nothing else works there.
 fn clean_merge_tree(git: &Git) -> Result<(), WorktreeError> {
-    let index_lock = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?).join("index.lock");
-    match std::fs::remove_file(&index_lock) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            return Err(WorktreeError::Io { path: index_lock, source });
-        }
-        Err(_) | Ok(()) => {}
-    }
+    remove_stale_index_lock(git)?;
     git.try_run(["rebase", "--abort"])?;
     git.run(["reset", "--hard", "--quiet"])?;
     git.run(["clean", "-f", "-d", "--quiet"])?;
     Ok(())
+}
+
+/// Removes the lock of the index that a killed git process has left. Only for a worktree in which no process works.
+pub(super) fn remove_stale_index_lock(git: &Git) -> Result<(), WorktreeError> {
+    let index_lock = PathBuf::from(git.run(["rev-parse", "--absolute-git-dir"])?).join("index.lock");
+    match std::fs::remove_file(&index_lock) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(WorktreeError::Io { path: index_lock, source })
+        }
+        Err(_) | Ok(()) => Ok(()),
+    }
 }
 
 /// Runs a merge or a rebase. Returns the conflict that stopped it.

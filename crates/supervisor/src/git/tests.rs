@@ -350,6 +350,17 @@ fn a_stopped_setup_command_ends_with_what_it_has_started_and_runs_again() {
 }
 
 #[test]
+fn work_is_committed_although_a_git_of_the_agent_was_killed() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = trees.prepare(Some(&worktree("a"))).unwrap();
+    fs::write(tree.join("page.txt"), "head\nbody of a\n").unwrap();
+    fs::write(scratch.repo().join(".git/worktrees/step-a/index.lock"), "").unwrap();
+    trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+    assert_eq!(git(&tree, &["show", "HEAD:page.txt"]), "head\nbody of a");
+}
+
+#[test]
 fn a_worktree_is_removed_only_when_clean_and_merged() {
     for strategy in [MergeStrategy::Merge, MergeStrategy::Rebase] {
         let scratch = Scratch::new();

@@ -11,6 +11,7 @@ use protocol::brief::Worktree;
 use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
+use super::merge::remove_stale_index_lock;
 use super::{Git, GitError, GitLock};
 use crate::atomic_file::replace_synced_file;
 use crate::checks::{CheckError, StopFlag, WaitOutcome, wait_for_group_leader};
@@ -336,6 +337,10 @@ impl RunWorktrees {
         }
         let lock = self.lock(tree)?;
         let git = Git::locked(&path, &lock);
+        // Several steps may work in the integration worktree at once.
+        if worktree.is_some() {
+            remove_stale_index_lock(&git)?;
+        }
         let branch = self.branch_of(worktree);
         let note = self.return_to_branch(&git, &branch)?;
         self.commit_files(tree, &git, attempt)?;
