@@ -57,11 +57,24 @@ pub(crate) struct Classifier<'a> {
 }
 
 impl Classifier<'_> {
-    /// Returns the result. An attempt succeeds with a valid report and an exited process; anything else is a failure.
+    /// Returns the result. An attempt succeeds with a valid report, an exited process and committed work; anything else is a
+    /// failure.
     pub(crate) fn classify(&self, end: &ProcessOutcome) -> AttemptResult {
         let mut result = self.result(end);
-        if let ProcessOutcome::Ended(_, note) = end {
-            result.evidence.refused_edits.extend(note.clone());
+        match end {
+            ProcessOutcome::Ended(_, note) => result.evidence.refused_edits.extend(note.clone()),
+            ProcessOutcome::NotCommitted(_, error) => match result.ending {
+                Ending::Reported(_) => {
+                    let duration_ms = result.evidence.duration_ms;
+                    let kind = FailureKind::EffectFailed;
+                    return AttemptResult::failure(Ending::Failed, kind, error.clone(), duration_ms);
+                }
+                // An agent that is stopped while it resolves a conflict leaves what cannot be committed. That costs no attempt.
+                Ending::Failed | Ending::Interrupted | Ending::Stopped => {
+                    result.evidence.refused_edits.push(error.clone());
+                }
+            },
+            ProcessOutcome::Unclaimed | ProcessOutcome::NotStarted(_) => {}
         }
         result
     }
@@ -71,14 +84,6 @@ impl Classifier<'_> {
             ProcessOutcome::NotStarted(error) => {
                 return AttemptResult::failure(Ending::Failed, FailureKind::NotStarted, error.clone(), None);
             }
-            ProcessOutcome::NotCommitted(error) => {
-                return AttemptResult::failure(
-                    Ending::Failed,
-                    FailureKind::EffectFailed,
-                    error.clone(),
-                    None,
-                );
-            }
             ProcessOutcome::Unclaimed => {
                 return AttemptResult::failure(
                     Ending::Interrupted,
@@ -87,7 +92,8 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            ProcessOutcome::Ended(AttemptEnd::Voided, _) => {
+            ProcessOutcome::Ended(AttemptEnd::Voided, _)
+            | ProcessOutcome::NotCommitted(AttemptEnd::Voided, _) => {
                 return AttemptResult::failure(
                     Ending::Stopped,
                     FailureKind::Cancelled,
@@ -95,16 +101,20 @@ impl Classifier<'_> {
                     None,
                 );
             }
-            ProcessOutcome::Ended(AttemptEnd::Vanished, _) => None,
-            ProcessOutcome::Ended(AttemptEnd::Exit(record), _) => Some(record),
+            ProcessOutcome::Ended(AttemptEnd::Vanished, _)
+            | ProcessOutcome::NotCommitted(AttemptEnd::Vanished, _) => None,
+            ProcessOutcome::Ended(AttemptEnd::Exit(record), _)
+            | ProcessOutcome::NotCommitted(AttemptEnd::Exit(record), _) => Some(record),
         };
+        let is_committed = matches!(end, ProcessOutcome::Ended(..));
         let duration_ms = exit_record.map(|record| record.duration_ms);
         let edits = copies::edits(&self.spec.dir);
         let report_problem = match collect(&self.spec.dir, &self.spec.expected) {
             Collected::Valid(report, _) => match self.validate(*report) {
                 Ok(report) => {
                     let mut report = Report { copy_edits: edits, ..report };
-                    let notes = self.spec.apply_memory_updates(&report);
+                    let notes =
+                        if is_committed { self.spec.apply_memory_updates(&report) } else { Vec::new() };
                     self.spec.add_git_field(&mut report);
                     let mut result = AttemptResult::of_report(self.machine, report, duration_ms);
                     result.evidence.refused_edits.extend(notes);

@@ -28,8 +28,8 @@ pub(crate) enum ProcessOutcome {
     Unclaimed,
     /// The attempt could not be prepared, or no shim could be spawned.
     NotStarted(String),
-    /// It ended, and what it left in its worktree cannot be committed.
-    NotCommitted(String),
+    /// It ended, and what it left in its worktree cannot be committed for this reason.
+    NotCommitted(AttemptEnd, String),
 }
 
 /// What the task of an attempt tells the engine.
@@ -270,7 +270,7 @@ impl AttemptTask {
     async fn commit_tree(&self, end: AttemptEnd) -> ProcessOutcome {
         match self.run_blocking(AttemptSpec::commit_tree).await {
             Ok(note) => ProcessOutcome::Ended(end, note),
-            Err(error) => ProcessOutcome::NotCommitted(with_causes(&error)),
+            Err(error) => ProcessOutcome::NotCommitted(end, with_causes(&error)),
         }
     }
 

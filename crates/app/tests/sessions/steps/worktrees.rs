@@ -88,6 +88,26 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
     assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
 }
 
+/// What it leaves cannot be committed, and the next attempt finds it.
+#[test]
+fn an_attempt_that_is_interrupted_while_it_resolves_a_conflict_does_not_count() {
+    let test_env = features();
+    test_env.workflow_yaml(
+        &FEATURES.map(|step| format!("{step}, max_attempts: 1")).each_ref().map(String::as_str),
+    );
+    let hang_once = r#"else [ -f "$shared/hung" ] || { : >"$shared/hung"; hang; };"#;
+    test_env.script_agent(
+        &AGENT_SCRIPT.map(|line| line.replace("else", hang_once)).each_ref().map(String::as_str),
+    );
+    let engine = test_env.run(&["--jobs", "2"]).start();
+    test_env.wait_for_file("hung");
+    engine.interrupt();
+    let stopped = engine.wait();
+    assert_eq!(stopped.code, 130, "{}", stopped.transcript());
+    assert!(stopped.stderr.contains("still has conflict markers: page.txt"), "{}", stopped.transcript());
+    expect_both_merged(&test_env, &test_env.callboard(&["resume", "trial"]).run());
+}
+
 #[test]
 fn success_keeps_unpushed_commits() {
     let test_env = test_env();
