@@ -7,8 +7,8 @@ use crate::peer::document::{Document, Event, HistoryEntry, WholeSecond};
 /// One entry replaces the range, so a range of one entry would save nothing.
 const MIN_ENTRIES: usize = 2;
 
-/// Replaces the entries `from` to `to` by one, which is appended like that of any write. Refuses a range with other entries than
-/// progress: no transition may be missing from the history.
+/// Removes the entries `from` to `to` and appends one `compacted` entry. Refuses a range of fewer than two entries, and one with
+/// an entry that must stay: no transition may be missing from the history.
 pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Document, ChangeError> {
     let within = |entry: &HistoryEntry| (from..=to).contains(&entry.sequence);
     let compacted = old.history.iter().filter(|entry| within(entry)).count();
@@ -16,14 +16,15 @@ pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Do
         return Err(invalid_transition(old, old.status_with_phase()));
     }
     let (mut new, _) = next_write(old, at, None, Event::Compacted);
-    new.history.retain(|entry| !within(entry));
+    // `to` may be the sequence of the entry that was just appended.
+    new.history.retain(|entry| !(within(entry) && is_compactable(entry)));
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from".to_owned(), from.into());
     entry.unknown.insert("to".to_owned(), to.into());
     Ok(new)
 }
 
-/// Whether the entry records no transition.
+/// Whether the entry may be removed: progress, or an event that Callboard does not know.
 fn is_compactable(entry: &HistoryEntry) -> bool {
     match &entry.event {
         Event::Progress | Event::Other(_) => true,

@@ -211,3 +211,15 @@ fn only_progress_is_compacted_and_its_range_is_no_gap() {
     lost.history.remove(2);
     assert!(recognise(Some(&document), &lost).is_err(), "more is missing than the range");
 }
+
+/// The range ends after sequence 6, which is that of the new entry.
+#[test]
+fn a_compaction_whose_range_reaches_past_the_history_keeps_its_own_entry() {
+    let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
+    for number in 0..3 {
+        document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
+    }
+    let compacted = change::compact(&document, 3, 9, second(3)).unwrap();
+    let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(numbers, [1, 2, 6]);
+}
