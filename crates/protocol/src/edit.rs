@@ -24,7 +24,7 @@ pub enum EditAuthor<S = StepId> {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EditRefusal {
     #[error("only the engine writes this document")]
-    EngineOnly,
+    DocumentNotEditable,
     #[error("the patch does not apply to the document")]
     Patch(#[from] PatchError),
     /// The author may not write there.
@@ -43,7 +43,7 @@ impl EditRefusal {
     /// Returns the stable name of the refusal: the original's word, if it has one.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::EngineOnly => "engine_only",
+            Self::DocumentNotEditable => "engine_only",
             Self::Patch(_) => "unpatchable",
             Self::NotYours { .. } => "not_yours",
             Self::Violations(_) => "schema_validation_failed",
@@ -56,7 +56,7 @@ impl EditRefusal {
     pub fn violations(&self) -> &[Violation] {
         match self {
             Self::Violations(violations) | Self::InvalidTransition { because: violations, .. } => violations,
-            Self::EngineOnly | Self::Patch(_) | Self::NotYours { .. } | Self::Conflict { .. } => &[],
+            Self::DocumentNotEditable | Self::Patch(_) | Self::NotYours { .. } | Self::Conflict { .. } => &[],
         }
     }
 }

@@ -422,7 +422,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
         _author: &EditAuthor<Self::Step>,
         _patch: &Patch,
     ) -> Result<Option<Self::Edit>, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
+        Err(EditRefusal::DocumentNotEditable)
     }
 
     /// Turns an external write of another client of the store into an edit. `shown` is the document that the client could
@@ -433,7 +433,7 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
         _shown: &Value,
         _found: &Value,
     ) -> Result<Self::Edit, EditRefusal> {
-        Err(EditRefusal::EngineOnly)
+        Err(EditRefusal::DocumentNotEditable)
     }
 
     /// Returns the patch that records partial output of a step; `None` if the document has no field for it.

@@ -2,13 +2,13 @@
 
 use serde_json::{Error, Value};
 
-/// Parses the text before `error`, up to the last complete value that is at most `depth` levels deep, and closes the
-/// open brackets. Returns `None` if there is no such value.
+/// Parses the text before `error`. Cuts it after the last value or opening bracket that is inside of at most `depth` open
+/// brackets, and closes these. Returns `None` if there is none; a member of the root has depth 1.
 pub(crate) fn parse_prefix(text: &str, error: &Error, depth: usize) -> Option<Value> {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let readable = text.get(..before + error.column().saturating_sub(1)).filter(|_| !error.is_eof());
     let readable = readable.unwrap_or(text);
-    let (mut closers, mut whole) = (Vec::new(), None);
+    let (mut closers, mut cut) = (Vec::new(), None);
     let (mut quoted, mut escaped) = (false, false);
     for (position, byte) in readable.bytes().enumerate() {
         let end = match byte {
@@ -36,10 +36,10 @@ pub(crate) fn parse_prefix(text: &str, error: &Error, depth: usize) -> Option<Va
             _ => continue,
         };
         if closers.len() <= depth {
-            whole = Some((end, closers.clone()));
+            cut = Some((end, closers.clone()));
         }
     }
-    let (end, closers) = whole?;
+    let (end, closers) = cut?;
     let closed: String = readable[..end].chars().chain(closers.into_iter().rev()).collect();
     serde_json::from_str(&closed).ok()
 }

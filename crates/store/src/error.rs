@@ -30,8 +30,8 @@ pub enum Unavailable {
     Held { path: PathBuf, holder: Option<ProcessInfo> },
     #[error("the database `{}` does not answer", path.display())]
     Database { path: PathBuf, source: Box<dyn Error + Send + Sync> },
-    /// The store gave no answer to the write, and the write did not land.
-    #[error("the store accepted a change and did not keep it")]
+    /// The write got no answer twice, and each time it was found not to have landed.
+    #[error("the store did not answer a write, and did not keep it")]
     WriteLost { source: Box<dyn Error + Send + Sync> },
     /// The store reports a conflict, but the run has not changed.
     #[error(
@@ -70,7 +70,8 @@ impl Unavailable {
 /// Why a commit was not acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Another client committed first. A request is decided again after a reload; a fact is retried until it lands.
+    /// Another client committed first. The caller reloads the run and tries again: a request may then be refused, a fact is
+    /// repeated until it is committed.
     #[error("run `{run}` is at revision {found}, the change was made for revision {expected}")]
     Conflict { run: RunId, expected: Revision, found: Revision },
     /// The write may or may not have landed. [`Store::resolve_unknown_write`](crate::Store::resolve_unknown_write)
@@ -96,7 +97,7 @@ pub enum ReadError {
     DamagedBlob { digest: Digest },
 }
 
-/// Why a write outside a commit failed. Such writes are idempotent and may be repeated.
+/// Why a write outside a commit failed: of blobs, view marks or a quarantined copy. Such writes are idempotent and may be repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error(transparent)]

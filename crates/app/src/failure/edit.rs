@@ -1,4 +1,4 @@
-//! Errors of document edits. The `kind` fields are the words of the original.
+//! Errors of document edits. The `kind` in the JSON is the original's word for the error, where it has one.
 
 use protocol::edit::EditRefusal;
 use runner::{EditError, SequenceConflict};
@@ -39,7 +39,7 @@ impl From<EditRefusal> for Failure {
             violations => failure.detail("violations", serde_json::json!(violations)),
         };
         match &error {
-            EditRefusal::EngineOnly => {
+            EditRefusal::DocumentNotEditable => {
                 failure.code(Code::NotYours).hint("report the result of an attempt with `callboard report`")
             }
             EditRefusal::NotYours { pointer, .. } => {

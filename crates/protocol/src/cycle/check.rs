@@ -34,7 +34,7 @@ fn check_file(value: &Value) -> CheckedFile {
     CheckedFile { violations, warnings: Vec::new(), summary }
 }
 
-/// Returns the rules that the document violates. A missing field is no violation: examples and old files are partial.
+/// Returns the rules that the document violates. Most fields may be missing, because examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut violations = ViolationCollector::default();
     let root = Location::document();

@@ -98,7 +98,9 @@ pub async fn edit(
     let (mut backoff, mut tries) = (ConflictBackoff::within(journal.store.conflict_timeout()), 0);
     loop {
         tries += 1;
-        let Some(found) = journal.document().sequence() else { return Err(EditRefusal::EngineOnly.into()) };
+        let Some(found) = journal.document().sequence() else {
+            return Err(EditRefusal::DocumentNotEditable.into());
+        };
         let Some((base_revision, base_document)) = &base else {
             return Err(conflict(journal, expected, None, tries, "there was no such document"));
         };

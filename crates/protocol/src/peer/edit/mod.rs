@@ -230,7 +230,7 @@ impl From<WriteRefusal> for EditRefusal {
 fn cause_message(error: &EditRefusal) -> String {
     match error {
         EditRefusal::Patch(why) => why.to_string(),
-        EditRefusal::EngineOnly
+        EditRefusal::DocumentNotEditable
         | EditRefusal::NotYours { .. }
         | EditRefusal::Violations(_)
         | EditRefusal::InvalidTransition { .. }

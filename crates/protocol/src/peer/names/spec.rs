@@ -28,8 +28,8 @@ pub enum BadSpecName {
 }
 
 impl SpecName {
-    /// Accepts a name in an id, a key or a document. Refuses one that is not in NFC: if it were normalized, two documents could
-    /// have the same key.
+    /// Accepts a name in an id, a key or a document. Refuses one that is not in NFC: normalized, it would give two documents
+    /// whose names differ only in their Unicode form the same key.
     pub fn new(text: &str) -> Result<Self, BadSpecName> {
         if text.trim().is_empty() {
             return Err(BadSpecName::Empty);

@@ -138,7 +138,7 @@ async fn a_document_that_only_the_engine_writes_cannot_be_edited() {
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
     let refused = edit(&mut journal, test_author(), None, 1, &set("/note", json!(1))).await.unwrap_err();
-    assert!(matches!(refused, EditError::Refused(EditRefusal::EngineOnly)), "{refused}");
+    assert!(matches!(refused, EditError::Refused(EditRefusal::DocumentNotEditable)), "{refused}");
 }
 
 #[tokio::test]

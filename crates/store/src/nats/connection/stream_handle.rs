@@ -66,11 +66,11 @@ impl StreamHandle {
         doing: &'static str,
         mut request: impl FnMut() -> A,
     ) -> Result<T, Unavailable> {
-        self.outages.reads(&self.name).retry(doing, || self.verified(request())).await
+        self.outages.reads(&self.name).retry(doing, || self.on_same_store(request())).await
     }
 
     /// Performs a request, and fails if the connection leads to another store.
-    pub(in crate::nats) async fn verified<T>(
+    pub(in crate::nats) async fn on_same_store<T>(
         &self,
         answer: impl Future<Output = Result<T, RequestFailure>>,
     ) -> Result<T, RequestFailure> {
@@ -87,7 +87,7 @@ impl StreamHandle {
     ) -> Result<(), RequestFailure> {
         let purge = self.stream.purge().filter(subject).sequence(sequence + 1);
         let purge = async { purge.await.map_err(|error| RequestFailure::from_request(error, &self.name)) };
-        self.verified(purge).await.map(drop)
+        self.on_same_store(purge).await.map(drop)
     }
 
     /// Returns a back-off for reads that are not retried by [`StreamHandle::retry_read`].

@@ -1,7 +1,8 @@
 //! Messages on the subject of a run that Callboard did not write.
 //!
-//! Compare-and-set protects the order of messages, not their content. No commit follows an unknown message. A user
-//! decides to remove one: it is stored as an object first, and the run then continues after the last message of ours.
+//! Compare-and-set protects the order of messages, not their content. Callboard does not commit to a run whose last message is
+//! unknown. `callboard recover` stores such a message as an object and removes it; the run then continues after the last
+//! message of ours.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::RunId;
@@ -38,7 +39,7 @@ impl Session {
 
     async fn unknown_messages_of(&self, run: RunId) -> Result<Vec<UnknownMessage>, Unavailable> {
         match self.last_journal_record(&run).await {
-            // A writer reads the last message first, so a known last message means that all are known.
+            // Callboard reads the last message before each write. If the last one is ours, all are.
             Ok(_) => return Ok(Vec::new()),
             Err(error) if is_unreadable(&error) => {}
             Err(error) => return Err(error),
@@ -56,7 +57,7 @@ impl Session {
         message: &UnknownMessage,
     ) -> Result<(), Unavailable> {
         let (subject, sequence) = (subject(&message.run), message.sequence);
-        let mut outage = self.journal.write_backoff("remove a message from");
+        let mut backoff = self.journal.write_backoff("remove a message from");
         loop {
             let found = self.journal.find(&subject, Lookup::From(sequence)).await?;
             let Some(found) = found.filter(|found| found.sequence == sequence) else { return Ok(()) };
@@ -68,10 +69,10 @@ impl Session {
                 let removed = self.journal.stream.delete_message(sequence).await;
                 removed.map_err(|error| RequestFailure::from_request(error, &self.journal.name))
             };
-            let Err(failure) = self.journal.verified(remove).await else { return Ok(()) };
+            let Err(failure) = self.journal.on_same_store(remove).await else { return Ok(()) };
             let left = self.journal.find(&subject, Lookup::From(sequence)).await?;
             if left.is_some_and(|left| left.sequence == sequence) {
-                outage.wait(failure).await?;
+                backoff.wait(failure).await?;
             }
         }
     }
