@@ -26,9 +26,9 @@ pub(super) fn inspect(definition: &Definition, transition: &Transition<'_, Steps
     violations
 }
 
-/// Items start in order, at most `parallel` at once. A step that shares the items of another (`loop: {with: …}`)
-/// works on an item after the steps it needs. A step is done when all its items are. No item of a skipped step has a
-/// turn.
+/// At most `parallel` items are worked on at once. A step that shares the items of another, its items owner
+/// (`loop: {with: …}`), works on an item after the steps it needs. A step is done when all its items are. No item of a
+/// skipped step has a turn.
 fn check_data_loops(
     definition: &Definition,
     transition: &Transition<'_, Steps>,
@@ -111,7 +111,8 @@ fn check_starts(
     }
 }
 
-/// A loop-back resets the targets and all steps below them, counts each once, and happens only within the limit.
+/// A loop-back resets its targets and all steps below them, which are those that depend on them. It counts each of these
+/// steps once, and happens only within `max_iterations`.
 fn check_loop_backs(
     definition: &Definition,
     transition: &Transition<'_, Steps>,
@@ -122,6 +123,7 @@ fn check_loop_backs(
     let mut reset = BTreeSet::new();
     let mut restarted = BTreeSet::new();
     for change in &transition.entry.changes {
+        // A user restarts the run at a step: the loop-backs of these steps are counted anew.
         if let Change::Protocol { transition: ProtocolChange::Restarted { steps, .. } } = change {
             restarted.extend(steps.iter().cloned());
         }
@@ -162,14 +164,15 @@ fn check_loop_backs(
         let is_last = before.loop_backs(step) + 1 >= max;
         if after.failed.contains(step) != is_last {
             let executions = before.loop_backs(step) + 1;
-            let what = format!("execution {executions} of {max} failed; for good: {}", !is_last);
+            let is_failed = after.failed.contains(step);
+            let what = format!("execution {executions} of {max} failed; for good: {is_failed}");
             violations.push(Violation::new("gates respect max_iterations", what));
         }
     }
 }
 
 /// An agent starts when the conditions hold, a person is asked after the agent's report, and a finished step has no
-/// phase.
+/// phase. A step that is in its first phase has no entry in `phases` either.
 fn check_phases(
     definition: &Definition,
     transition: &Transition<'_, Steps>,
@@ -189,6 +192,7 @@ fn check_phases(
         let from = before.phases.get(step);
         let is_reached = from == Some(phase)
             || match phase {
+                // `When` is always the first phase. Definitions with data loops are not checked here.
                 Phase::When | Phase::ReadItems | Phase::WorkOnItems => false,
                 Phase::Conditions => from.is_none() && !spec.when.is_empty() && !spec.gates.is_empty(),
                 // Follows `when` or `gates`, if the step has one of them. With both it follows `gates`.
@@ -247,7 +251,8 @@ fn check_done(definition: &Definition, transition: &Transition<'_, Steps>, viola
     match verdict(transition) {
         Some((step, Verdict::Done)) => {
             let spec = definition.step(step);
-            // A report completes a step at once; after the answer of a person a deferred transition does.
+            // The report of the last phase completes a step in the same entry. After the answer of a person, a deferred
+            // transition does.
             let is_before_work = phase(step) == Some(Phase::Conditions)
                 || (phase(step).is_none() && (!spec.gates.is_empty() || !spec.when.is_empty()));
             let is_checked = spec.checks.is_empty() || phase(step) == Some(Phase::Checks);
@@ -330,6 +335,7 @@ fn check_outcome(definition: &Definition, state: &State, status: RunStatus, viol
     let RunStatus::Finished(outcome) = status else { return };
     let all_done = definition.step_ids().all(|step| state.done.contains(step));
     let what = match outcome {
+        _ if state.restarting.is_some() => format!("{outcome:?}, and a restart was requested"),
         Outcome::Succeeded if !all_done => "succeeded, and not all is done".to_owned(),
         Outcome::Incomplete => "incomplete, which no workflow can be".to_owned(),
         Outcome::Failed if state.failed.is_empty() => "failed, and nothing failed".to_owned(),
@@ -362,7 +368,7 @@ fn targets<'a>(definition: &Definition, gates: impl IntoIterator<Item = &'a Step
     gates.into_iter().filter_map(|gate| definition.step(gate).loop_back_to.clone()).collect()
 }
 
-/// Returns these steps and all that depend on them, by repeating `needs` until nothing is added.
+/// Returns these steps and all steps that depend on them, directly or through others.
 fn downstream(definition: &Definition, roots: BTreeSet<StepId>) -> BTreeSet<StepId> {
     let mut reached = roots;
     loop {

@@ -96,13 +96,24 @@ pub(super) fn decide(
     state: &State,
     event: Event<StepId, Verdict>,
 ) -> Move<Change, StepId> {
-    let mut decided = decide_event(definition, state, event);
+    let mut decided = go_on_to_restart(state, decide_event(definition, state, event));
     match decided.next {
         // A run that ends makes no deferred transition, so approved steps are completed here.
         Next::Finish(_) | Next::Drain(_) => {
             decided.changes.extend(state.approved().cloned().map(Change::Done));
         }
         Next::Queue(_) | Next::QueueUnlessInTurn(_) => {}
+    }
+    decided
+}
+
+/// Keeps the run from ending before the restart that a person has asked for.
+fn go_on_to_restart(state: &State, mut decided: Move<Change, StepId>) -> Move<Change, StepId> {
+    match decided.next {
+        Next::Finish(_) | Next::Drain(_) if state.restarting.is_some() => {
+            decided.next = Next::Queue(Vec::new())
+        }
+        Next::Finish(_) | Next::Drain(_) | Next::Queue(_) | Next::QueueUnlessInTurn(_) => {}
     }
     decided
 }
@@ -178,7 +189,7 @@ fn phase_done(definition: &Definition, state: &State, step: StepId) -> Move<Chan
     Move { changes: vec![Change::Entered { step, phase }], next: Next::Queue(queued) }
 }
 
-/// Completes a step or an item, or begins the items of a step, and queues what can start then.
+/// Completes or skips a step or an item, or begins the items of a step, and queues what can start then.
 fn apply_and_continue(definition: &Definition, state: &State, change: Change) -> Move<Change, StepId> {
     match &change {
         Change::Done(step) if !definition.has_data_loops() => {
@@ -292,6 +303,7 @@ fn failed(definition: &Definition, state: &State, step: StepId) -> Move<Change, 
 pub(super) fn deferred(definition: &Definition, state: &State) -> Option<Deferred<Change, StepId>> {
     if let Some(step) = state.approved().next() {
         let transition = apply_and_continue(definition, state, Change::Done(step.clone()));
+        let transition = go_on_to_restart(state, transition);
         return Some(Deferred { must_be_idle: BTreeSet::new(), transition });
     }
     match &state.restarting {
@@ -412,7 +424,7 @@ fn startable(definition: &Definition, state: &State) -> Vec<StepId> {
         .collect()
 }
 
-/// Returns whether steps remain that do not depend on a failed one.
+/// Returns whether a loop-back is pending or steps remain that do not depend on a failed one.
 fn can_continue(definition: &Definition, state: &State) -> bool {
     if definition.has_data_loops() {
         return loops::can_continue(definition, state);
