@@ -105,7 +105,7 @@ impl Present for Team {
         let group = step.group().and_then(|id| document.groups.get(id));
         let mut note = None;
         if let (Some(group), Step::Group(_, role)) = (group, step) {
-            let is_current = group.stage.role() == Some(*role);
+            let is_current = group.stage.role() == Some(*role) && !group.is_done();
             if is_current && kind != StatusKind::Running && kind != StatusKind::Failed {
                 (status, kind) = (group.status(), StatusKind::Pending);
             } else if is_current && kind == StatusKind::Running {
@@ -318,11 +318,11 @@ impl Present for Team {
 }
 
 impl Document {
-    /// Returns the groups that could continue and have not for the configured time, each with the step that it needs.
-    /// Groups that wait for another group or for a person are left out.
+    /// Returns the groups that have made no progress for the configured time, each with the step that it needs and a
+    /// message. Groups that wait for another group or for a person are left out.
     fn stalled(&self, definition: &Definition, now: Timestamp) -> Vec<(Step, String)> {
         let limit = definition.limits.idle;
-        let open = self.plan.groups.iter().filter_map(|planned| {
+        let stalled = self.plan.groups.iter().filter_map(|planned| {
             let group = self.groups.get(&planned.id)?;
             let role = group.stage.role().filter(|_| group.progress == GroupProgress::Open)?;
             let idle = now.since(group.last_update);
@@ -340,7 +340,7 @@ impl Document {
                 (Step::Group(planned.id.clone(), role), why)
             })
         });
-        open.collect()
+        stalled.collect()
     }
 
     /// Returns why nothing happens in a group.

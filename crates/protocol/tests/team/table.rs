@@ -198,6 +198,31 @@ fn a_person_may_skip_fail_or_split_a_group() {
     assert_eq!(run.file("group_status.json")["A"]["closed"], "split");
 }
 
+/// Regression: such a plan was accepted, the groups waited for each other, and the run never went on.
+#[test]
+fn a_replacement_cannot_depend_on_a_group_that_waits_for_the_replaced_one() {
+    let mut run = TeamRun::open(definition());
+    let mut planned =
+        plan(&[("A", "a.txt", &[]), ("B", "b.txt", &["A"]), ("C", "c.txt", &["B"]), ("D", "d.txt", &[])]);
+    planned["execution_phases"] = json!([
+        { "phase_number": 1, "group_ids": ["A", "B", "C"] }, { "phase_number": 2, "group_ids": ["D"] },
+    ]);
+    run.report("pm.plan", planned);
+    use_up_qa_turns(&mut run);
+    run.answer("A.decision", "split").unwrap();
+    for needed in ["B", "C", "D"] {
+        let fields = json!({ "verdict": "PLANNING_COMPLETE", "task_groups": [
+            { "id": "A1", "name": "one", "tasks": ["TA"], "files_affected": ["a.txt"], "depends_on": [needed] },
+        ] });
+        let report = run.make_report("pm.plan", fields, BTreeMap::new());
+        let parsed = run.state.run.machine.parse_report(&StepId::new("pm.plan").unwrap(), &report);
+        let ParsedReport::Invalid(refused) = parsed else { panic!("{needed}: {parsed:?}") };
+        let expected =
+            format!("group `A1` depends on `{needed}`, which waits for group `A`, the one that is replaced");
+        assert!(refused.contains(&expected), "{refused}");
+    }
+}
+
 #[test]
 fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups() {
     for (tasks, accepted) in [(json!(["TA"]), true), (json!(["TA", "TB"]), false)] {

@@ -92,7 +92,7 @@ impl Document {
         why
     }
 
-    /// Returns the open groups that must not work at the same time as `new`, which replaces `old`, with the files
+    /// Returns the open groups of its phase that must not work at the same time as `new`, which replaces `old`, with the files
     /// that both change. Groups that wait for `old` are left out: they wait for `new`, too.
     pub(in crate::team) fn overlaps_of_new(
         &self,
@@ -109,6 +109,16 @@ impl Document {
         });
         others
             .map(|other| (other.id.clone(), common_files(&new.files_affected, &other.files_affected)))
+            .collect()
+    }
+
+    /// Returns the groups that wait for a group: they depend on it, directly or through others, or are in a later phase.
+    pub(in crate::team) fn dependents(&self, id: &GroupId) -> BTreeSet<GroupId> {
+        let phase_of = |id: &GroupId| self.plan.phases.iter().position(|phase| phase.contains(id));
+        let groups = self.plan.groups.iter().map(|group| &group.id);
+        groups
+            .filter(|other| phase_of(other) > phase_of(id) || self.comes_after(other, id))
+            .cloned()
             .collect()
     }
 
@@ -219,7 +229,7 @@ impl Document {
         })
     }
 
-    /// Returns the groups with an unresolved blocker, without those that a person has closed.
+    /// Returns the groups with an unresolved blocker, without those that were skipped, split or failed.
     pub(in crate::team) fn blocked_groups(&self) -> Vec<String> {
         let open = self.groups.iter().filter(|(_, group)| !group.progress.is_closed());
         open.filter(|(_, group)| group.open_blockers().next().is_some())

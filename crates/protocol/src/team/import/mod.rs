@@ -1,4 +1,5 @@
-//! Imports a store of another system, the files in `coordination/`, as a run.
+//! Imports the files in `coordination/`, written by the original of `team` or by agents, as a run. Here `store` means these
+//! files, as in the original, and not the store of Callboard.
 //!
 //! [`CoordinationFiles::read`] parses the files, [`NormalizedFiles`] brings their JSON into the original format, and [`Import`]
 //! makes a plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies
@@ -128,7 +129,7 @@ impl Import {
         import
     }
 
-    /// Notes if two files have different session ids, as some real stores have.
+    /// Adds a note if two files have different session ids, as in some real stores.
     fn compare_sessions(&mut self) {
         let other = self.normalized.pm.get("session_id").and_then(Value::as_str);
         if let (Some(id), Some(other)) = (self.session_id(), other)
@@ -139,10 +140,10 @@ impl Import {
     }
 
     fn session_id(&self) -> Option<String> {
-        let id_in = |file: &Map<String, Value>| Some(file.get("session_id")?.as_str()?.to_owned());
-        id_in(&self.normalized.orchestrator)
-            .or_else(|| id_in(&self.normalized.pm))
-            .filter(|id| !id.is_empty())
+        let id_in = |file: &Map<String, Value>| {
+            Some(file.get("session_id")?.as_str()?.to_owned()).filter(|id| !id.is_empty())
+        };
+        id_in(&self.normalized.orchestrator).or_else(|| id_in(&self.normalized.pm))
     }
 
     fn state(&self, definition: &Definition) -> State {
@@ -230,7 +231,7 @@ fn message(mailbox: Mailbox, found: &Map<String, Value>, at: Timestamp) -> Messa
         id: found.get("id").map(to_text).unwrap_or_default(),
         timestamp: time(found, "timestamp").unwrap_or(at),
         body,
-        // No turn has the number 0, so that no attempt receives it.
+        // A read message counts as received in turn 0, which no step has, so no attempt receives it.
         received_by: is_read.then(|| (reader.id(), Turn(0))),
         group,
     }

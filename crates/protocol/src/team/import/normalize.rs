@@ -1,4 +1,5 @@
-//! Brings the files of a store into the original format. Real stores deviate in many ways; each deviation is noted.
+//! Brings coordination files, which another program wrote, into the original format. Real ones deviate in many ways;
+//! `notes` has the deviations that a person should know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use super::super::document::Mailbox;
 use super::salvage::CoordinationFiles;
 use crate::check::{json_type, shortened};
 
-/// The files of an imported store, in the original format.
+/// The coordination files of an import, in the original format.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct NormalizedFiles {
     /// `pm_state.json`: `task_groups`, `all_tasks` and `execution_phases` are lists of objects with ids.
@@ -18,16 +19,16 @@ pub(super) struct NormalizedFiles {
     pub status: BTreeMap<String, Map<String, Value>>,
     pub orchestrator: Map<String, Value>,
     pub messages: BTreeMap<Mailbox, Vec<Map<String, Value>>>,
-    /// What deviates from the original format, in a sentence each.
+    /// The deviations that a person should know, in a sentence each.
     pub notes: Vec<String>,
 }
 
 impl NormalizedFiles {
-    pub(super) fn of(store: &CoordinationFiles) -> Self {
+    pub(super) fn of(imported: &CoordinationFiles) -> Self {
         let mut normalized = Self::default();
-        normalized.pm = normalized.object(store, "pm_state.json");
-        normalized.orchestrator = normalized.object(store, "orchestrator_state.json");
-        let status = normalized.object(store, "group_status.json");
+        normalized.pm = normalized.object(imported, "pm_state.json");
+        normalized.orchestrator = normalized.object(imported, "orchestrator_state.json");
+        let status = normalized.object(imported, "group_status.json");
         let mut ids = GroupIds::default();
         normalized.normalize_groups(&mut ids);
         normalized.normalize_tasks(&ids);
@@ -39,7 +40,7 @@ impl NormalizedFiles {
             normalized.pm.insert(list.to_owned(), Value::Array(named));
         }
         for mailbox in Mailbox::ALL {
-            let mut file = normalized.object(store, mailbox.file());
+            let mut file = normalized.object(imported, mailbox.file());
             let messages = objects(file.remove("messages"), "id").into_iter();
             let messages = messages.map(|mut message| {
                 if let Some(id) = message.get("group_id").and_then(Value::as_str) {
@@ -59,8 +60,8 @@ impl NormalizedFiles {
     }
 
     /// Returns the object in a file; an empty one, and a note, if it has another type.
-    fn object(&mut self, store: &CoordinationFiles, name: &str) -> Map<String, Value> {
-        match store.files.get(name) {
+    fn object(&mut self, imported: &CoordinationFiles, name: &str) -> Map<String, Value> {
+        match imported.files.get(name) {
             Some(Value::Object(members)) => members.clone(),
             Some(other) => {
                 self.note(format!("`{name}` is {}, not an object: nothing of it is used", json_type(other)));
@@ -208,10 +209,10 @@ impl NormalizedFiles {
     }
 }
 
-/// Maps the group ids of the store to ids that are valid and unique.
+/// Maps the group ids of the files ("stated") to ids that are valid and unique ("safe").
 #[derive(Debug, Default)]
 struct GroupIds {
-    /// The safe id, by the id in the store.
+    /// The safe id, by the stated one.
     safe: BTreeMap<String, String>,
     taken: BTreeSet<String>,
     notes: Vec<String>,
@@ -232,8 +233,11 @@ impl GroupIds {
                 id = format!("group-{}", index + 1);
             }
         }
-        while self.taken.contains(&id) {
-            id.push('x');
+        if self.taken.contains(&id) {
+            // Room for the number: an id has at most 40 characters.
+            let base: String = id.chars().take(34).collect();
+            let mut numbered = (2_u32..).map(|number| format!("{base}-{number}"));
+            id = numbered.find(|id| !self.taken.contains(id)).unwrap_or_default();
         }
         if id != stated {
             self.notes.push(format!("the group `{stated}` gets the id `{id}`"));
@@ -303,7 +307,7 @@ pub(super) fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns an id that no task has.
+/// Returns a new task id that is not taken.
 fn free_task_id(tasks: &[Value]) -> String {
     let ids = (tasks.len() + 1..).map(|number| format!("T{number}"));
     let mut free = ids.filter(|id| tasks.iter().all(|task| task["id"] != **id));

@@ -54,7 +54,7 @@ fn groups(pm: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<PlanGroup> {
         let stated = found["branch_name"].as_str().unwrap_or_default();
         let mut branch = stated.to_owned();
         if !is_ref_name(stated) || !branches.insert(stated.to_owned()) {
-            branch = branch_name(&id, &name);
+            branch = free_name(&branch_name(&id, &name), &branches);
             if !stated.is_empty() {
                 notes.push(format!("group `{id}`: the branch `{stated}` cannot be used, it gets `{branch}`"));
             }
@@ -78,6 +78,13 @@ fn groups(pm: &Map<String, Value>, notes: &mut Vec<String>) -> Vec<PlanGroup> {
     groups.collect()
 }
 
+/// Returns the name, with a number if another group has it: `A` with "b c" and `A-b` with "c" give the same.
+fn free_name(name: &str, taken: &BTreeSet<String>) -> String {
+    let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
 /// Adds the dependencies that name another group and close no cycle. A group with another dependency waits for a
 /// person.
 fn add_dependencies(
@@ -88,8 +95,9 @@ fn add_dependencies(
 ) {
     let ids: BTreeSet<GroupId> = groups.iter().map(|group| group.id.clone()).collect();
     let found: Vec<_> = pm.get("task_groups").and_then(Value::as_array).cloned().unwrap_or_default();
-    for (index, needed) in found.iter().map(|group| texts(group.get("depends_on"))).enumerate() {
-        for stated_id in needed {
+    // Normalized groups have usable ids, so `groups` and `task_groups` have the same indexes.
+    for (index, stated_ids) in found.iter().map(|group| texts(group.get("depends_on"))).enumerate() {
+        for stated_id in stated_ids {
             let Some(group) = groups.get_mut(index) else { continue };
             let id = group.id.clone();
             let needed = GroupId::new(&stated_id).ok().filter(|needed| ids.contains(needed));

@@ -1,6 +1,6 @@
 //! The plan of the project manager: how it is read, and why it is refused.
 //!
-//! The members have the names of `pm_state.json`, so that a report and an edited state file are read alike.
+//! The JSON fields have the names of those in `pm_state.json`, so that the same code reads a report and an edited state file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,35 +90,41 @@ pub(in crate::team) struct PlanContext {
     pub mode: ModeChoice,
     /// How many groups may work at the same time.
     pub max_parallel: u8,
-    /// The ids of earlier groups and tasks, which are taken.
+    /// The ids of the groups and tasks that the run already has. A new plan may not use them again.
     pub groups: BTreeSet<String>,
     pub tasks: BTreeSet<String>,
     /// The branches that exist.
     pub branches: Vec<String>,
-    /// The group that is split, with its tasks, if one is.
-    pub split: Option<(GroupId, Vec<Task>)>,
+    /// `None` unless this plan replaces a group by smaller ones.
+    pub split: Option<SplitGroup>,
 }
 
-/// Reads the members of a plan. Fails with every reason why it is refused.
-pub(in crate::team) fn read(
-    members: &Map<String, Value>,
-    context: &PlanContext,
-) -> Result<Plan, Vec<String>> {
+/// The group that a plan replaces by smaller ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::team) struct SplitGroup {
+    pub group: GroupId,
+    pub tasks: Vec<Task>,
+    /// The groups that wait for it: they depend on it, or are in a later phase.
+    pub dependents: BTreeSet<GroupId>,
+}
+
+/// Reads a plan from the fields of a JSON object. Fails with every reason why it is refused.
+pub(in crate::team) fn read(fields: &Map<String, Value>, context: &PlanContext) -> Result<Plan, Vec<String>> {
     let mut problems = Vec::new();
     let tasks: Vec<Task> = match &context.split {
-        Some((_, tasks)) => tasks.clone(),
-        None => list(members, "all_tasks", &mut problems),
+        Some(split) => split.tasks.clone(),
+        None => list(fields, "all_tasks", &mut problems),
     };
-    let mut groups: Vec<PlanGroup> = list(members, "task_groups", &mut problems);
-    let criteria: Vec<Criterion> = list(members, "success_criteria", &mut problems);
-    let phases: Vec<PhaseInput> = list(members, "execution_phases", &mut problems);
+    let mut groups: Vec<PlanGroup> = list(fields, "task_groups", &mut problems);
+    let criteria: Vec<Criterion> = list(fields, "success_criteria", &mut problems);
+    let phases: Vec<PhaseInput> = list(fields, "execution_phases", &mut problems);
     if !problems.is_empty() {
         return Err(problems);
     }
     if groups.is_empty() {
         return Err(vec!["the plan has no groups".to_owned()]);
     }
-    let mode = mode(members, context, &groups, &mut problems);
+    let mode = mode(fields, context, &groups, &mut problems);
     if context.branches.iter().any(|branch| branch == BRANCH_PREFIX) {
         problems.push(format!(
             "there is a branch `{BRANCH_PREFIX}`, so that no group can have a branch below it"
@@ -134,7 +140,7 @@ pub(in crate::team) fn read(
     check_tasks(&tasks, &groups, context, &mut problems);
     check_criteria(&criteria, &tasks, &mut problems);
     let phases = ordered_phases(phases, &groups, context, &mut problems);
-    let mode_reasoning = members.get("mode_reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mode_reasoning = fields.get("mode_reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
     if problems.is_empty() {
         Ok(Plan { mode, mode_reasoning, tasks, groups, phases, criteria })
     } else {
@@ -143,11 +149,11 @@ pub(in crate::team) fn read(
 }
 
 fn list<T: for<'de> Deserialize<'de>>(
-    members: &Map<String, Value>,
+    fields: &Map<String, Value>,
     name: &str,
     problems: &mut Vec<String>,
 ) -> Vec<T> {
-    let items = match members.get(name) {
+    let items = match fields.get(name) {
         None | Some(Value::Null) => return Vec::new(),
         Some(Value::Array(items)) => items,
         Some(_) => {
@@ -166,22 +172,23 @@ fn list<T: for<'de> Deserialize<'de>>(
 }
 
 fn mode(
-    members: &Map<String, Value>,
+    fields: &Map<String, Value>,
     context: &PlanContext,
     groups: &[PlanGroup],
     problems: &mut Vec<String>,
 ) -> Mode {
-    let is_first = context.groups.is_empty() && context.split.is_none();
-    let stated = members.get("mode").and_then(|mode| Mode::deserialize(mode).ok());
+    // Only the first plan chooses the mode. Later plans, which add groups or split one, count as `parallel`.
+    let is_first_plan = context.groups.is_empty() && context.split.is_none();
+    let stated = fields.get("mode").and_then(|mode| Mode::deserialize(mode).ok());
     let only = match groups {
         [only] => Some(only.id.as_str()),
         _ => None,
     };
     let mode = stated.unwrap_or(if only == Some("main") { Mode::Simple } else { Mode::Parallel });
-    if !is_first {
+    if !is_first_plan {
         return Mode::Parallel;
     }
-    if let Some(unknown) = members.get("mode").filter(|mode| stated.is_none() && !mode.is_null()) {
+    if let Some(unknown) = fields.get("mode").filter(|mode| stated.is_none() && !mode.is_null()) {
         problems.push(format!("`mode` is {unknown}: use \"simple\" or \"parallel\""));
     }
     match (context.mode, mode) {
@@ -202,13 +209,15 @@ fn mode(
 /// The first component of the branch names of groups: `feature/…`.
 pub(in crate::team) const BRANCH_PREFIX: &str = "feature";
 
-/// Returns the name, with a number appended if a branch has it: a branch of another program or run is not continued.
-fn free_name(name: &str, taken: &[String]) -> String {
+/// Returns the name, with a number appended if it collides with a branch that exists. The run must not continue a branch that
+/// it did not create.
+fn free_name(name: &str, branches: &[String]) -> String {
     let is_below =
         |name: &str, parent: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'));
     let is_free = |name: &String| {
-        taken.iter().all(|taken| {
-            taken != name && !is_below(taken, name) && (taken == BRANCH_PREFIX || !is_below(name, taken))
+        branches.iter().all(|branch| {
+            // No number helps against a branch `feature`, which `read` reports.
+            branch != name && !is_below(branch, name) && (branch == BRANCH_PREFIX || !is_below(name, branch))
         })
     };
     let numbered = (2..).map(|number| format!("{name}-{number}"));
@@ -275,6 +284,14 @@ fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<
             if !known.contains(needed.as_str()) && !context.groups.contains(needed.as_str()) {
                 problems.push(format!("group `{id}` depends on `{needed}`, which does not exist"));
             }
+            if let Some(split) = &context.split
+                && split.dependents.contains(needed)
+            {
+                problems.push(format!(
+                    "group `{id}` depends on `{needed}`, which waits for group `{}`, the one that is replaced",
+                    split.group
+                ));
+            }
         }
         for file in &group.files_affected {
             if let Some(why) = crate::check::artifact_path_problem(file) {
@@ -296,13 +313,13 @@ pub(in crate::team) fn cyclic_group(groups: &[PlanGroup]) -> Option<&GroupId> {
 
 /// Returns the first name that can be reached from itself.
 pub(in crate::team) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<&'a str> {
-    let of = |id: &str| needs.get(id).cloned().unwrap_or_default();
+    let needs_of = |id: &str| needs.get(id).cloned().unwrap_or_default();
     let reaches_itself = |start: &&str| {
         let mut seen = BTreeSet::new();
-        let mut open = of(start);
-        while let Some(id) = open.pop() {
+        let mut to_visit = needs_of(start);
+        while let Some(id) = to_visit.pop() {
             if seen.insert(id) {
-                open.extend(of(id));
+                to_visit.extend(needs_of(id));
             }
         }
         seen.contains(start)
@@ -366,7 +383,7 @@ fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<Str
     }
 }
 
-/// Returns the phases in order. Without stated ones, a group comes as early as its dependencies allow.
+/// Returns the phases in the order of their numbers. Derives them from the dependencies if the plan states none.
 fn ordered_phases(
     mut stated: Vec<PhaseInput>,
     groups: &[PlanGroup],
@@ -417,12 +434,15 @@ fn ordered_phases(
 pub(in crate::team) fn derived_phases(groups: &[PlanGroup], max_parallel: u8) -> Vec<Vec<GroupId>> {
     let mut phases: Vec<Vec<GroupId>> = Vec::new();
     let mut placed: BTreeSet<&GroupId> = BTreeSet::new();
-    let own: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
+    let in_plan: BTreeSet<&GroupId> = groups.iter().map(|group| &group.id).collect();
     while placed.len() < groups.len() {
+        // Dependencies on groups of earlier plans do not order these phases.
         let ready: Vec<_> = groups
             .iter()
             .filter(|group| !placed.contains(&group.id))
-            .filter(|group| group.depends_on.iter().all(|need| placed.contains(need) || !own.contains(need)))
+            .filter(|group| {
+                group.depends_on.iter().all(|need| placed.contains(need) || !in_plan.contains(need))
+            })
             .map(|group| &group.id)
             .take(usize::from(max_parallel))
             .collect();
@@ -434,7 +454,8 @@ pub(in crate::team) fn derived_phases(groups: &[PlanGroup], max_parallel: u8) ->
 }
 
 impl Plan {
-    /// Returns the plan as far as decisions depend on it. `first_phase` is the number of its first phase.
+    /// Returns what decisions need of the plan: which groups wait for which, and the criteria with a command. `first_phase` is
+    /// the number of its first phase.
     pub(in crate::team) fn planned_work(&self, first_phase: u16) -> PlannedWork {
         let phase = |id: &GroupId| {
             let found = self.phases.iter().position(|phase| phase.contains(id)).unwrap_or(0);
@@ -469,7 +490,7 @@ impl Plan {
         PlannedWork { groups: groups.collect(), criteria: criteria.collect() }
     }
 
-    /// Returns which groups must not work at the same time besides their dependencies, with the files that both change.
+    /// Returns for each group the groups that it waits for without depending on them, each with the files that both change.
     pub(in crate::team) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
         let find = |id: &GroupId| self.groups.iter().find(|group| group.id == *id);
         let mut overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
@@ -537,7 +558,7 @@ pub(in crate::team) fn common_files(one: &[String], other: &[String]) -> Vec<Str
     one.iter().filter(|file| other.iter().any(|found| may_match(file, found))).cloned().collect()
 }
 
-/// Returns the JSON Schema of the members.
+/// Returns the JSON Schema of a plan.
 pub(in crate::team) fn schema() -> Value {
     let text = serde_json::json!({ "type": "string", "minLength": 1 });
     let texts = serde_json::json!({ "type": "array", "items": text });

@@ -8,7 +8,7 @@ use super::super::document::{Document, GroupPart, TestCounts};
 use super::super::state::Stage;
 use super::super::step::{Choice, MergeVerdict, PmStep, Role, Step, TechLeadVerdict, Verdict};
 use super::copies;
-use super::plan::{self, Plan, PlanContext, Task};
+use super::plan::{self, Plan, PlanContext, SplitGroup, Task};
 use super::status_words::{self, PmWord, TechLeadWord};
 use crate::checks;
 use crate::people::Answer;
@@ -19,7 +19,7 @@ use crate::report::{Report, Status};
 pub(in crate::team) const TEST_KINDS: [&str; 4] =
     ["unit_tests", "integration_tests", "contract_tests", "e2e_tests"];
 
-/// Returns the fields of a report. What the report does not say is read from the edited copies.
+/// Returns the fields of a report, and those that only the edited copies have.
 pub(in crate::team) fn fields(
     document: &Document,
     step: &Step,
@@ -78,10 +78,8 @@ fn verdict(
     match step {
         Step::Pm(PmStep::Plan) => {
             let fields = fields()?;
-            if let Some(word) = fields.get("verdict").and_then(Value::as_str)
-                && status_words::parse(status_words::PM, word)? != PmWord::Planned
-            {
-                return Err(format!("`{word}` is no verdict of a plan; use PLANNING_COMPLETE"));
+            if let Ok(word) = verdict_word(&fields) {
+                check_plan_word(word)?;
             }
             Ok(Verdict::Plan(planned_work(definition, document, step, &fields)?))
         }
@@ -153,12 +151,22 @@ pub(in crate::team) fn check(step: &Step, report: &Report) -> Result<(), String>
     let Ok(word) = verdict_word(&report.extra_fields) else { return Ok(()) };
     match step {
         _ if report.status == Status::Failed => Ok(()),
-        Step::Pm(PmStep::Plan | PmStep::Check) => status_words::parse(status_words::PM, word).map(drop),
+        Step::Pm(PmStep::Plan) => check_plan_word(word),
+        Step::Pm(PmStep::Check) => status_words::parse(status_words::PM, word).map(drop),
         Step::Group(_, Role::Developer) => status_words::parse(status_words::DEVELOPER, word).map(drop),
         Step::Group(_, Role::Qa) => status_words::parse(status_words::QA, word).map(drop),
         Step::Group(_, Role::TechLead) => status_words::parse(status_words::TECH_LEAD, word).map(drop),
         Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge)
         | Step::Group(_, Role::Merge | Role::Decision) => Ok(()),
+    }
+}
+
+fn check_plan_word(word: &str) -> Result<(), String> {
+    match status_words::parse(status_words::PM, word)? {
+        PmWord::Planned => Ok(()),
+        PmWord::Complete | PmWord::MoreWork => {
+            Err(format!("`{word}` is no verdict of a plan; use PLANNING_COMPLETE"))
+        }
     }
 }
 
@@ -203,10 +211,10 @@ fn plan_context(
     fields: &Map<String, Value>,
 ) -> PlanContext {
     let split = document.splitting().filter(|_| *step == Step::PLAN).map(|id| {
-        let own = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
+        let task_ids = document.planned(id).map(|group| group.tasks.clone()).unwrap_or_default();
         let tasks: Vec<Task> =
-            document.plan.tasks.iter().filter(|task| own.contains(&task.id)).cloned().collect();
-        (id.clone(), tasks)
+            document.plan.tasks.iter().filter(|task| task_ids.contains(&task.id)).cloned().collect();
+        SplitGroup { group: id.clone(), tasks, dependents: document.dependents(id) }
     });
     PlanContext {
         mode: definition.mode,
@@ -232,7 +240,7 @@ pub(in crate::team) fn plan(
         .map_err(|problems| format!("the plan is refused: {}", problems.join("; ")))
 }
 
-/// Reads the plan of a report, as far as decisions depend on it.
+/// Reads the plan of a report, cut to what decisions depend on.
 fn planned_work(
     definition: &Definition,
     document: &Document,
@@ -242,8 +250,8 @@ fn planned_work(
     let plan = plan(definition, document, step, fields)?;
     let first_phase = u16::try_from(document.plan.phases.len()).unwrap_or(u16::MAX);
     let mut work = plan.planned_work(first_phase);
-    // Groups that replace another one work in its phase.
-    if let Some((old, _)) = plan_context(definition, document, step, fields).split {
+    // Groups that replace a split group work in its phase, after the groups that change the same files.
+    if let Some(SplitGroup { group: old, .. }) = plan_context(definition, document, step, fields).split {
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
         for (group, planned) in work.groups.iter_mut().zip(&plan.groups) {
             group.phase = u16::try_from(phase).unwrap_or(u16::MAX);
