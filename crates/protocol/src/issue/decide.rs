@@ -19,14 +19,15 @@ pub struct State {
     pub stage: Stage,
     /// The pipeline attempt, from 1.
     pub attempt: u32,
-    /// Questions, escalations and blocks since the stage began.
+    /// How many questions, escalations and blocks were raised since the stage began; a report that exceeds
+    /// `max_questions` is invalid.
     pub asked: u32,
-    /// What the agent of the stage waits for. The first item is with its addressee.
+    /// What the agent of the stage waits for, in order. The addressee of the first item, an agent or a person, works on it.
     pub pending: Vec<Pending>,
     /// Whether the first of `pending` was posted on the issue.
     pub posted: bool,
     pub failed: Option<FailureCause>,
-    /// The steps outside the pipeline that were needed so far: answers of agents and persons.
+    /// The steps that are not in the pipeline, as far as they were needed: answers of agents and persons.
     #[serde(rename = "appeared")]
     pub answer_steps: BTreeSet<Step>,
 }
@@ -38,6 +39,7 @@ pub enum Stage {
     Triage,
     Analyst,
     Writer,
+    /// Compares the work with the commit it started from.
     Diff,
     Build,
     Reviewer,
@@ -125,7 +127,7 @@ impl State {
         }
     }
 
-    /// Returns the step that works, is to work, or has failed; `None` if the run is done.
+    /// Returns the step that works or is to work next, or the one that has failed; `None` if the run is done.
     pub fn current(&self) -> Option<Step> {
         match self.pending.first().map(|first| first.addressee()) {
             Some(Addressee::Agent(agent)) => Some(Step::Answer(agent)),
@@ -176,7 +178,7 @@ impl State {
             Step::Close => Stage::Close,
             Step::Answer(_) | Step::Person => return StepStatus::Succeeded,
         };
-        // The last attempt was sent back by one of the steps after the analysis; the document says by which.
+        // The work of the last attempt was sent back, so no step after the analysis has succeeded.
         let reached = if self.stage == Stage::GiveUp { Stage::Writer } else { self.stage };
         if stage < reached { StepStatus::Succeeded } else { StepStatus::Unfinished }
     }
@@ -271,6 +273,7 @@ fn reported(definition: &Definition, state: &State, step: Step, verdict: Verdict
             let is_last = state.attempt >= definition.pipeline_attempts.get();
             advance(state, vec![if is_last { Change::GaveUp } else { Change::LoopedBack }])
         }
+        // Without a remote there is no pull request.
         Verdict::NotPushed => enter(Stage::Announce),
         Verdict::Performed => performed(definition, state, step),
     }
@@ -305,8 +308,8 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
     }
 }
 
-/// Decides after an answer: the next question, or the step that waits. After a block of triage the analyst begins, because
-/// a person has overruled it.
+/// Decides after an answer: the next question is asked, or the step that waits goes on. If triage has blocked the run, the
+/// answer of a person overrules it, so the analyst begins.
 fn answered(state: &State) -> Move<Change, Step> {
     let is_overruled = state.stage == Stage::Triage && state.pending.first() == Some(&Pending::Block);
     let mut changes = vec![Change::Settled];

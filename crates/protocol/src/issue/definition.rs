@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::checks::CheckSpec;
 use crate::issue::step::Agent;
 
-/// Pipeline attempts of a run whose limit is not configured.
+/// The default of [`Definition::pipeline_attempts`].
 pub const DEFAULT_PIPELINE_ATTEMPTS: NonZeroU32 = NonZeroU32::new(3).expect("BUG: three is not zero");
 /// The default of [`Definition::max_questions`].
 pub const DEFAULT_MAX_QUESTIONS: u32 = 3;
@@ -26,14 +26,14 @@ pub struct Definition {
     pub pipeline_attempts: NonZeroU32,
     /// Attempts of one agent in one turn.
     pub max_attempts: NonZeroU32,
-    /// How many questions, escalations and blocks one agent may raise in one stage.
+    /// How many questions, escalations and blocks one agent may raise before it completes its step of the pipeline.
     pub max_questions: u32,
     /// The branch that the work is committed to.
     pub branch: String,
     /// The branch that the pull request goes to; `None` if HEAD was detached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// Whether a pull request that exists is sent to the base, too: only if the user named it.
+    /// Whether a pull request that exists already is changed to go to `base`: only if the user named the base.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retarget_pull_request: bool,
     /// The commit that the work starts from.

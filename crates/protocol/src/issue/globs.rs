@@ -8,13 +8,17 @@ pub(super) fn glob(item: &str) -> Option<&str> {
 }
 
 /// Returns whether the path matches: `*` and `?` stay inside a name, `**` does not, and a directory matches all it contains.
+///
+/// A glob with a slash, or `./` at its beginning, begins at the root of the repository.
 pub(super) fn matches(glob: &str, path: &str) -> bool {
-    let glob = glob.trim_start_matches("./").trim_start_matches('/');
+    let anchored = glob.trim_start_matches("./").trim_start_matches('/');
+    let is_anchored = anchored != glob;
+    let glob = anchored;
     let directory = glob.trim_end_matches('/');
     let components: Vec<_> = directory.split('/').collect();
     let names: Vec<_> = path.split('/').collect();
-    if components.len() == 1 && !glob.ends_with('/') {
-        // A name alone matches at any depth, as in `.gitignore`.
+    if components.len() == 1 && !glob.ends_with('/') && !is_anchored {
+        // A name without any slash matches at any depth, as in `.gitignore`.
         return names.iter().any(|name| name_matches(directory, name));
     }
     components_match(&components, &names)
@@ -69,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_match_as_in_gitignore() {
+    fn globs_match_paths_and_whole_directories() {
         for (pattern, path) in [
             ("src/auth/**", "src/auth/login.rs"),
             ("src/auth", "src/auth/deep/login.rs"),
@@ -78,7 +82,8 @@ mod tests {
             ("**/secret.*", "a/b/secret.txt"),
             ("**/secret.*", "secret.txt"),
             ("src/*/mod.rs", "src/a/mod.rs"),
-            ("Cargo.lock", "Cargo.lock"),
+            ("Cargo.lock", "sub/Cargo.lock"),
+            ("/Cargo.lock", "Cargo.lock"),
             ("?rgo.*", "argo.lock"),
         ] {
             assert!(matches(pattern, path), "{pattern} should match {path}");
@@ -90,6 +95,8 @@ mod tests {
             ("docs/", "src/docs.rs"),
             ("?argo.toml", "argo.toml"),
             ("*.rs", "main.rst"),
+            ("/Cargo.lock", "sub/Cargo.lock"),
+            ("./Cargo.lock", "sub/Cargo.lock"),
         ] {
             assert!(!matches(pattern, path), "{pattern} should not match {path}");
         }

@@ -17,6 +17,7 @@ use crate::protocol_trait::{ImportRefusal, Move, Next, Outcome};
 /// Fails if a field has another type.
 pub(super) fn imported_document(document: &Document, found: &Value) -> Result<Document, String> {
     let mut imported = document.merged(found)?;
+    // The file does not show the engine's data, so it is derived from the file's fields.
     if found.get("callboard").is_none() {
         imported.engine = EngineData { created_at: document.engine.created_at, ..EngineData::default() };
         let finished = [
@@ -33,16 +34,26 @@ pub(super) fn imported_document(document: &Document, found: &Value) -> Result<Do
     // The name and the directory are those of this run, not of the run that wrote `found`.
     (imported.engine.run, imported.engine.state_dir) =
         (document.engine.run.clone(), document.engine.state_dir.clone());
-    for (index, question) in imported.communication.questions.iter_mut().enumerate() {
-        question.id.get_or_insert_with(|| format!("q{}", index + 1));
-    }
-    for (index, escalation) in imported.communication.escalations.iter_mut().enumerate() {
-        escalation.id.get_or_insert_with(|| format!("e{}", index + 1));
-    }
-    imported.engine.pending = open_items(&imported).into_iter().map(|(id, _)| id).collect();
-    let count = u32::try_from(imported.engine.pending.len()).unwrap_or(u32::MAX);
-    imported.engine.asked = count;
+    let communication = &mut imported.communication;
+    fill_ids('q', communication.questions.iter_mut().map(|question| &mut question.id).collect());
+    fill_ids('e', communication.escalations.iter_mut().map(|escalation| &mut escalation.id).collect());
+    let open: Vec<_> = open_items(&imported).into_iter().map(|(id, _)| id).collect();
+    imported.engine.asked = u32::try_from(open.len()).unwrap_or(u32::MAX);
+    // A failed run waits for no answer. A retry repeats the step, which may ask again.
+    imported.engine.pending = if is_failed(&imported) { Vec::new() } else { open };
     Ok(imported)
+}
+
+/// Gives each item without an id, or with that of an earlier item, one of its own: `q1`, `q2`.
+fn fill_ids(prefix: char, ids: Vec<&mut Option<String>>) {
+    let stated: BTreeSet<String> = ids.iter().filter_map(|id| (**id).clone()).collect();
+    let mut seen = BTreeSet::new();
+    let mut free = (1_u32..).map(|number| format!("{prefix}{number}")).filter(|id| !stated.contains(id));
+    for id in ids {
+        if id.as_ref().is_none_or(|id| !seen.insert(id.clone())) {
+            *id = free.next();
+        }
+    }
 }
 
 /// Returns the questions, escalations and blocks that wait for an answer, with their ids.
@@ -68,12 +79,16 @@ fn open_items(document: &Document) -> Vec<(String, Pending)> {
     open
 }
 
+fn is_failed(document: &Document) -> bool {
+    status(document) == Some(PipelineStatus::Failed)
+}
+
 fn status(document: &Document) -> Option<PipelineStatus> {
     document.pipeline.status.as_ref().and_then(EnumOrText::known)
 }
 
-/// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from its `completed`
-/// flags.
+/// Imports a document. Fails if it breaks rules or is about another issue. The next step follows from its status, its
+/// `completed` flags, the results of the build and the verdict of the review.
 pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
     let violations = check(found).violations;
     if !violations.is_empty() {
@@ -94,7 +109,7 @@ pub(super) fn import(definition: &Definition, found: &Value) -> Result<Move<Chan
 }
 
 fn state_of(definition: &Definition, document: &Document) -> State {
-    let is_failed = status(document) == Some(PipelineStatus::Failed);
+    let is_failed = is_failed(document);
     let pending: Vec<_> = open_items(document).into_iter().map(|(_, pending)| pending).collect();
     let mut state = State {
         stage: stage_of(definition, document),
@@ -139,5 +154,29 @@ fn stage_of(definition: &Definition, document: &Document) -> Stage {
         Stage::Triage
     } else {
         Stage::Analyst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_of_an_imported_document_has_an_id_of_its_own() {
+        let mut ids = [Some("q2"), None, Some("q2"), None].map(|id| id.map(str::to_owned));
+        fill_ids('q', ids.iter_mut().collect());
+        assert_eq!(ids.map(Option::unwrap), ["q2", "q1", "q3", "q4"]);
+    }
+
+    #[test]
+    fn a_failed_document_waits_for_no_answer() {
+        let question = serde_json::json!({ "from": "writer", "to": "human", "question": "where?" });
+        for (status, waiting) in [("in_progress", 1), ("failed", 0)] {
+            let found = serde_json::json!({
+                "pipeline": { "status": status, "failure_reason": "stopped" }, "communication": { "questions": [question] },
+            });
+            let imported = imported_document(&Document::default(), &found).unwrap();
+            assert_eq!(imported.engine.pending.len(), waiting, "{status}");
+        }
     }
 }

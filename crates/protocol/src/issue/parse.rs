@@ -29,6 +29,7 @@ pub(super) fn parse_report(
         Step::Answer(_) => answer_text(report).map(|_| Verdict::Answered),
         Step::Diff => changed_files(report).map(|changed| diff_verdict(document, &changed)),
         Step::Build => checks::results(report).map(|results| build_verdict(&results)),
+        // `pushed` is false if there is no remote.
         Step::Push => Ok(match report.extra_fields.get("pushed") {
             Some(Value::Bool(false)) => Verdict::NotPushed,
             Some(_) | None => Verdict::Performed,
@@ -55,7 +56,7 @@ fn agent_report(
     report: &Report,
 ) -> Result<Verdict, String> {
     let asked = pending_items(agent, report)?;
-    let after = with_report(document, agent, report)?;
+    let updated = with_report(document, agent, report)?;
     if !asked.is_empty() {
         return asks_within_limit(definition, document, asked);
     }
@@ -75,20 +76,21 @@ fn agent_report(
         return Err(format!("`{section}.completed` is false, and the report asks nothing"));
     }
     match agent {
-        Agent::Triage => match after.triage.should_proceed {
+        Agent::Triage => match updated.triage.should_proceed {
             Some(true) => Ok(Verdict::Proceed),
             Some(false) | None => Err("`triage.should_proceed` is missing".to_owned()),
         },
-        Agent::Analyst => analyst_verdict(&after),
-        Agent::Writer => match after.writer.summary.as_deref().map(str::trim) {
+        Agent::Analyst => analyst_verdict(&updated),
+        Agent::Writer => match updated.writer.summary.as_deref().map(str::trim) {
             Some(summary) if !summary.is_empty() => Ok(Verdict::Written),
             Some(_) | None => Err("`writer.summary` is missing".to_owned()),
         },
-        Agent::Reviewer => reviewer_verdict(&after),
+        Agent::Reviewer => reviewer_verdict(&updated),
     }
 }
 
-/// Returns the document with the agent's own section from its report. Fails if the section is malformed.
+/// Returns the document with what the agent may write: its own section from its report, and for the analyst also `issue`. Fails
+/// if one is malformed.
 pub(super) fn with_report(document: &Document, agent: Agent, report: &Report) -> Result<Document, String> {
     let mut partial = serde_json::Map::new();
     let section = agent.section();
@@ -102,7 +104,8 @@ pub(super) fn with_report(document: &Document, agent: Agent, report: &Report) ->
     document.merged(&Value::Object(partial)).map_err(|error| format!("`{section}` is malformed: {error}"))
 }
 
-/// Returns the reason of a block, which may be missing; the outer `None` if the report does not ask for a block.
+/// Returns the reason of a block, which may be missing; the outer `None` if the report does not ask for a block. A block stops
+/// the run until a person decides: triage reports that the issue should not proceed, or an agent reports the status `blocked`.
 pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<String>> {
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
@@ -117,7 +120,7 @@ pub(super) fn block_reason(agent: Agent, report: &Report) -> Option<Option<Strin
     (stops || blocks).then(|| reason.or(rejection))
 }
 
-/// Returns the questions and escalations of a report. Fails if one is incomplete.
+/// Returns the questions and escalations of a report, for whose answers its agent has to wait. Fails if one is incomplete.
 fn pending_items(agent: Agent, report: &Report) -> Result<Vec<Pending>, String> {
     let Some(communication) = report.extra_fields.get("communication") else { return Ok(Vec::new()) };
     let list = |field: &str| communication[field].as_array().into_iter().flatten();
@@ -156,15 +159,15 @@ fn asks_within_limit(
     Ok(Verdict::Asks(asked))
 }
 
-fn analyst_verdict(after: &Document) -> Result<Verdict, String> {
-    let analysis = &after.analysis;
+fn analyst_verdict(updated: &Document) -> Result<Verdict, String> {
+    let analysis = &updated.analysis;
     if analysis.brief.as_deref().is_none_or(|brief| brief.trim().is_empty()) {
         return Err("`analysis.brief` is missing".to_owned());
     }
     if analysis.test_requirement.required.is_none() {
         return Err("`analysis.test_requirement.required` is missing".to_owned());
     }
-    match analysis.issue_type.as_ref().or(after.issue.kind.as_ref()) {
+    match analysis.issue_type.as_ref().or(updated.issue.kind.as_ref()) {
         Some(EnumOrText::Known(_)) => Ok(Verdict::Analysed),
         Some(EnumOrText::Other(_)) | None => {
             Err("`analysis.issue_type` is none of BUG_FIX, NEW_FEATURE, REFACTOR_STYLE".to_owned())
@@ -172,10 +175,10 @@ fn analyst_verdict(after: &Document) -> Result<Verdict, String> {
     }
 }
 
-fn reviewer_verdict(after: &Document) -> Result<Verdict, String> {
+fn reviewer_verdict(updated: &Document) -> Result<Verdict, String> {
     let has_feedback =
-        after.review.feedback_for_writer.as_deref().is_some_and(|feedback| !feedback.trim().is_empty());
-    match after.review.verdict.as_ref().and_then(EnumOrText::known) {
+        updated.review.feedback_for_writer.as_deref().is_some_and(|feedback| !feedback.trim().is_empty());
+    match updated.review.verdict.as_ref().and_then(EnumOrText::known) {
         Some(ReviewVerdict::Approved) => Ok(Verdict::Approved),
         Some(ReviewVerdict::Rejected) if has_feedback => Ok(Verdict::Rejected),
         Some(ReviewVerdict::Rejected) => Err("a rejection needs `review.feedback_for_writer`".to_owned()),
@@ -242,7 +245,7 @@ pub(super) fn diff_problems(
     problems
 }
 
-/// Returns whether the build passed: there is a check, and none failed.
+/// A build passed if there is a check, and none failed.
 fn build_verdict(results: &[CheckResult]) -> Verdict {
     match !results.is_empty() && results.iter().all(CheckResult::passed) {
         true => Verdict::BuildPassed,
@@ -255,6 +258,7 @@ pub(super) fn parse_answer(document: &Document, step: Step, answer: &Answer) -> 
     if step != Step::Person {
         return Err(format!("`{step}` asks no person"));
     }
+    // A person answers the first pending item: a question, an escalation or a block.
     let is_question = document.engine.pending.first().is_some_and(|id| document.question(id).is_some());
     match answer {
         Answer::Reject { .. } => Ok(Verdict::Refused),

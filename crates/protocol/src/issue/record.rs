@@ -304,12 +304,13 @@ fn record_agent_report(
         if asked.contains(&Pending::Block) {
             pending.push(BLOCK.to_owned());
             document.pipeline.blocked_reason = parse::block_reason(agent, report).flatten();
+            document.engine.block_reason.clone_from(&document.pipeline.blocked_reason);
         }
         document.engine.pending = pending;
     }
 }
 
-/// The id that stands for a block in `engine.pending`.
+/// The id in `engine.pending` for a block: triage or the reviewer asks a person whether the run may go on.
 pub(super) const BLOCK: &str = "block";
 
 /// Records the answer to the first item of `engine.pending`. The caller removes the item.
@@ -348,7 +349,9 @@ fn record_transition(
             }
             block_if_waiting_for_person(document);
         }
+        // The comment about the first pending item is on the issue; only the state keeps that.
         IssueChange::Posted => {}
+        // The first pending item is answered, by a person in this entry or by an agent's report.
         IssueChange::Settled => {
             if let Some(answer) = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()) {
                 let text = answer.text().map_or_else(|| answer.to_string(), str::to_owned);
@@ -360,6 +363,7 @@ fn record_transition(
             unblock(document);
             block_if_waiting_for_person(document);
         }
+        // No agent could answer: the first pending item goes to a person.
         IssueChange::Rerouted => {
             let first = document.engine.pending.first().cloned();
             let questions = &mut document.communication.questions;
@@ -380,6 +384,7 @@ fn record_transition(
             close_pipeline_attempt(document, entry.at);
             document.pipeline.attempt += 1;
         }
+        // The run fails when a last comment is on the issue.
         IssueChange::GaveUp => {
             record_no_attempts_left(definition, document, entry.at);
             document.engine.asked = 0;
@@ -463,6 +468,7 @@ fn record_failure(document: &mut Document, cause: FailureCause, entry: &Entry<Is
         evidence.and_then(|evidence| evidence.error.clone()).unwrap_or_else(|| "no attempts left".to_owned())
     };
     match cause {
+        // `record_transition` records this one by itself.
         FailureCause::Pipeline => {}
         FailureCause::Step => {
             let agent = document.pipeline.current_agent.clone().unwrap_or_default();
@@ -484,8 +490,10 @@ fn record_failure(document: &mut Document, cause: FailureCause, entry: &Entry<Is
         FailureCause::Refused => {
             let answer = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()?.text());
             let by = author_name(&entry.by);
-            // `escalated` if triage has asked a person to decide.
-            let outcome = if document.triage.should_proceed == Some(false) { "escalated" } else { "blocked" };
+            // A person may have overruled triage before; then another agent has asked.
+            let is_by_triage = document.triage.should_proceed == Some(false)
+                && document.pipeline.current_agent.as_deref() == Some("triage");
+            let outcome = if is_by_triage { "escalated" } else { "blocked" };
             set_failed(document, format!("Ended by {by}: {}", answer.unwrap_or_default()), outcome, entry.at);
         }
     }
@@ -524,10 +532,14 @@ fn block_if_waiting_for_person(document: &mut Document) {
         (Some(_), _) => return,
         (None, Some(escalation)) if !escalation.requires_human => return,
         (None, Some(escalation)) => format!("`{}` escalates: {}", escalation.agent, escalation.reason),
-        (None, None) => match &document.pipeline.blocked_reason {
-            Some(reason) => reason.clone(),
-            None => document.triage.rejection_reason.clone().unwrap_or_else(|| "blocked".to_owned()),
-        },
+        (None, None) => {
+            let reasons = [
+                &document.pipeline.blocked_reason,
+                &document.engine.block_reason,
+                &document.triage.rejection_reason,
+            ];
+            reasons.into_iter().flatten().next().cloned().unwrap_or_else(|| "blocked".to_owned())
+        }
     };
     document.pipeline.blocked_reason = Some(reason);
     set_status(document, PipelineStatus::Blocked);

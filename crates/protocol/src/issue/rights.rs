@@ -1,11 +1,11 @@
-//! What each agent may read and update. Everything else is removed from its reports.
+//! What each role may read and update in the document. Everything else is removed from reports.
 //!
-//! The rights are those of the original program. `pipeline` belongs to the engine; triage and the reviewer may ask for the status `blocked`
-//! with a reason. Every agent may add questions, escalations and observations.
+//! The rights are those of the original. `pipeline` belongs to the engine, but triage and the reviewer may ask for its status
+//! `blocked`, with a reason. Every agent may add questions, escalations and observations.
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, FILE, changed_members, merge};
+use super::document::{Document, FILE, Question, changed_members, merge};
 use super::step::{Agent, Step};
 use crate::check::shortened;
 use crate::report::{CopyEdit, Report};
@@ -26,8 +26,8 @@ pub enum Role {
 pub struct Rights {
     pub reads: &'static [&'static str],
     pub updates: &'static [&'static str],
-    /// What the original lets the agent update, but the engine computes. Removed from reports, without a message if it is
-    /// routine (`current_agent`, `in_progress`).
+    /// What the original lets the agent update, but here the engine sets. It is removed from reports. Routine values
+    /// (`current_agent`, the status `in_progress`) are removed without a message.
     pub derived: &'static [&'static str],
 }
 
@@ -44,7 +44,7 @@ pub const SECTIONS: [&str; 10] = [
     "communication",
     "learnings",
 ];
-/// The other members of the document, which only the engine writes.
+/// The other fields of the document, which only the engine writes.
 const ENGINE_ONLY: [&str; 3] = ["version", "attempts", "callboard"];
 
 impl Role {
@@ -120,35 +120,36 @@ impl Role {
     }
 }
 
-/// Returns the part of the document that a role may read or update, with its own questions, escalations and observations.
+/// Returns the part of the document that a role may read or update, the questions from it and to it, and its own escalations
+/// and observations.
 pub(super) fn readable(document: &Document, role: Role) -> Value {
     let Rights { reads, updates, .. } = role.rights();
-    let shown = document.file_content();
+    let content = document.file_content();
     let mut projection = json!({ "version": document.version });
     for path in reads.iter().chain(updates) {
-        project(&shown, path, &mut projection);
+        project(&content, path, &mut projection);
     }
     let name = role.name();
     let own_items = |list: &Value, fields: &[&str]| -> Value {
         let items = list.as_array().into_iter().flatten();
         items.filter(|item| fields.iter().any(|field| item[*field] == name)).cloned().collect()
     };
-    let communication = &shown["communication"];
+    let communication = &content["communication"];
     projection["communication"] = json!({
         "questions": own_items(&communication["questions"], &["from", "to"]),
         "escalations": own_items(&communication["escalations"], &["agent"]),
     });
     projection["learnings"] =
-        json!({ "observations": own_items(&shown["learnings"]["observations"], &["agent"]) });
+        json!({ "observations": own_items(&content["learnings"]["observations"], &["agent"]) });
     projection
 }
 
 /// Returns the body of an agent's private copy: what it may read, and the status of the pipeline.
 pub(super) fn private_copy(document: &Document, role: Role) -> String {
     let mut projection = readable(document, role);
-    let shown = document.file_content();
+    let content = document.file_content();
     for path in ["pipeline.status", "pipeline.attempt", "pipeline.current_agent", "pipeline.max_attempts"] {
-        project(&shown, path, &mut projection);
+        project(&content, path, &mut projection);
     }
     serde_json::to_string_pretty(&projection).expect("BUG: a document is plain data") + "\n"
 }
@@ -172,24 +173,25 @@ fn project(from: &Value, path: &str, into: &mut Value) {
     }
 }
 
-/// Merges the edits of the private copy into the report, and removes what its step may not change. Returns what was removed.
+/// Merges the edits of the private copy into the report, and removes what the step may not change. Returns a message for each
+/// thing that was removed.
 pub(super) fn remove_unauthorized(document: &Document, step: Step, report: &mut Report) -> Vec<String> {
     let Some(role) = Role::of(step) else { return Vec::new() };
     let mut refused = Vec::new();
     let edits = copy_edits(document, role, report, &mut refused);
-    let is_member = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
+    let is_document_field = |name: &str| SECTIONS.contains(&name) || ENGINE_ONLY.contains(&name);
     let mut proposed = Value::Object(Map::new());
     merge(&mut proposed, &edits);
-    let names: Vec<_> = report.extra_fields.keys().filter(|name| is_member(name)).cloned().collect();
+    let names: Vec<_> = report.extra_fields.keys().filter(|name| is_document_field(name)).cloned().collect();
     for name in names {
         if let Some(value) = report.extra_fields.shift_remove(&name) {
             merge(&mut proposed[&name], &value);
         }
     }
-    let shown = document.file_content();
+    let content = document.file_content();
     let mut permitted = Map::new();
     for (name, value) in proposed.as_object().into_iter().flatten() {
-        let (name, current) = (name.as_str(), &shown[name]);
+        let (name, current) = (name.as_str(), &content[name]);
         let part = match name {
             "communication" => new_communication(document, step, role, value, report, &mut refused),
             "learnings" => new_observations(current, role, value, &mut refused),
@@ -202,13 +204,13 @@ pub(super) fn remove_unauthorized(document: &Document, step: Step, report: &mut 
     merge(&mut edited, &Value::Object(permitted.clone()));
     let has_answer = report.extra_fields.contains_key("answer");
     if !edits.is_null() && (has_answer || !permitted.is_empty()) {
-        // Edits count as a report if some of them are permitted.
+        // Edits without a report count as one, if some of them are permitted.
         let patch = json_patch::diff(&original, &edited);
         report.copy_edits.insert(FILE.to_owned(), CopyEdit::Patch(patch));
     }
     report.extra_fields.extend(permitted);
     if let Step::Answer(_) = step {
-        // An answer changes nothing but the question.
+        // A step that answers a question changes only that question.
         for name in SECTIONS {
             if report.extra_fields.shift_remove(name).is_some() {
                 refused.push(format!("an answer may not change `{name}`"));
@@ -237,7 +239,7 @@ fn copy_edits(document: &Document, role: Role, report: &mut Report, refused: &mu
 }
 
 /// Returns the part of a value that the role may set at a path; `None` if that is nothing. An unchanged value is left out,
-/// unless the role may update it: repeating its own section is a report.
+/// unless the role may update it: a report may be the agent's own section, unchanged.
 fn permitted_part(
     role: Role,
     path: &str,
@@ -259,9 +261,10 @@ fn permitted_part(
         return None;
     }
     let is_below = |other: &&str| other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
-    let has_finer_rights = updates.iter().chain(derived).any(is_below) || path == "pipeline";
+    // The role has rights for some fields of this value, so each field is checked by itself.
+    let has_rights_below = updates.iter().chain(derived).any(is_below) || path == "pipeline";
     match value.as_object() {
-        Some(members) if has_finer_rights => {
+        Some(members) if has_rights_below => {
             let inside = members.iter().filter_map(|(name, value)| {
                 let part = permitted_part(role, &format!("{path}.{name}"), value, &current[name], refused)?;
                 Some((name.clone(), part))
@@ -280,7 +283,8 @@ fn permitted_part(
     }
 }
 
-/// Returns the questions and escalations that the report adds. An answer in `questions` becomes the report's field `answer`.
+/// Returns the questions and escalations that the report adds. If the step answers a question, the answer in `questions` becomes
+/// the report's field `answer`.
 fn new_communication(
     document: &Document,
     step: Step,
@@ -294,12 +298,13 @@ fn new_communication(
     let known = &document.communication;
     let mut questions = Vec::new();
     for question in list("questions") {
-        let same = known
+        let existing = known
             .questions
             .iter()
             .find(|known| known.question == question["question"].as_str().unwrap_or_default());
-        match (same, step) {
-            (Some(_), Step::Answer(_)) if question["answer"].is_string() => {
+        let is_asked = |known: &Question| known.id.as_ref() == document.engine.pending.first();
+        match (existing, step) {
+            (Some(known), Step::Answer(_)) if is_asked(known) && question["answer"].is_string() => {
                 report.extra_fields.entry("answer").or_insert_with(|| question["answer"].clone());
             }
             (Some(_), _) => {}

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::step::Addressee;
 
-/// What a report or an answer says.
+/// The result of a step that an agent, a person or the engine worked on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -39,7 +39,7 @@ pub enum Verdict {
 #[serde(rename_all = "snake_case")]
 pub enum Pending {
     Question(Addressee),
-    /// A person must resolve it, or this agent if no person is required.
+    /// A problem that a person must resolve, or this agent if the report requires no person.
     Escalation(Addressee),
     /// Triage or the reviewer stops the run until a person decides.
     Block,
@@ -54,7 +54,7 @@ impl Pending {
         }
     }
 
-    /// Returns the item addressed to a person.
+    /// Returns the same item, addressed to a person.
     pub(super) fn for_person(self) -> Self {
         match self {
             Self::Question(_) => Self::Question(Addressee::Human),

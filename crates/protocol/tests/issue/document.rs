@@ -1,6 +1,7 @@
-//! The format's examples are read, merged and written back; the rules of `check`; imports.
+//! The original's example files are read, merged and written back; the rules of `check`; imports.
 //!
-//! The template is the example with every field. Where a field takes one of several words, it lists them: `SMALL | LARGE`.
+//! The template is the example with every field. Where a field takes one of several words, it has a placeholder that lists
+//! them: `SMALL | LARGE`.
 
 use protocol::Protocol as _;
 use protocol::issue::{Document, EnumOrText, Issue, PipelineStatus, check};
@@ -9,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::{at, definition, example, location};
 
-/// Returns the pointers of all values that are not objects.
-fn leaves(value: &Value, at: &str, into: &mut Vec<String>) {
+/// Collects the JSON pointers of all values that are not objects.
+fn leaves(value: &Value, pointer: &str, pointers: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (name, value) in members {
-                leaves(value, &format!("{at}/{name}"), into);
+                leaves(value, &format!("{pointer}/{name}"), pointers);
             }
         }
-        _ => into.push(at.to_owned()),
+        _ => pointers.push(pointer.to_owned()),
     }
 }
 
@@ -35,14 +36,14 @@ fn the_template_comes_back_exactly() {
     assert_eq!(serde_json::from_value::<Document>(document.to_value()).unwrap(), document);
 }
 
-/// Every field of the template, at any depth, is a field of ours, not one that is kept because it is unknown.
+/// No field of the template, at any depth, is kept as an unknown field: every map `others` in the `Debug` output is empty.
 #[test]
 fn every_field_of_the_template_is_known() {
     let document = serde_json::from_value::<Document>(example("template")).unwrap();
     let shown = format!("{document:?}");
-    let mut kept = shown.split("others: ").skip(1).map(|rest| rest.split_once('}').unwrap().0);
-    assert!(kept.clone().count() > 12, "the sections and the elements of their lists: {shown}");
-    assert_eq!(kept.find(|fields| !fields.ends_with('{')), None);
+    let mut unknown = shown.split("others: ").skip(1).map(|rest| rest.split_once('}').unwrap().0);
+    assert!(unknown.clone().count() > 12, "the sections and the elements of their lists: {shown}");
+    assert_eq!(unknown.find(|fields| !fields.ends_with('{')), None);
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn each_rule_of_the_format_is_checked() {
 }
 
 #[test]
-fn an_imported_document_continues_where_its_flags_say() {
+fn the_next_step_of_an_imported_document_follows_from_its_fields() {
     let next = |partial: Value| {
         let mut document = Issue::open_document(&definition(), &location(), at()).file_content();
         protocol::issue::merge(&mut document, &partial);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{at, definition, location, report};
 
-/// The state of a run, without its document.
+/// A run that is walked from verdict to verdict: its state, without its document.
 struct Walk {
     definition: Definition,
     state: State,
@@ -103,7 +103,7 @@ fn each_loop_back_uses_a_pipeline_attempt() {
 }
 
 #[test]
-fn a_question_goes_to_its_addressee_and_resumes_the_asker_without_an_attempt() {
+fn a_question_goes_to_its_addressee_and_then_the_asker_continues_in_the_same_pipeline_attempt() {
     let question = |to| Pending::Question(to);
     let mut walk = Walk::new(definition());
     walk.expect(&TO_REVIEW).expect(&[

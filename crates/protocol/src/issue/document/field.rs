@@ -1,4 +1,5 @@
-//! Fields with a closed set of values. Another text, such as the placeholder `A | B` of the template, is kept as it is.
+//! Fields with a closed set of values. A field may have another text, such as the placeholder `BUG_FIX | NEW_FEATURE` of the
+//! original's template. It is written back unchanged.
 
 use serde::{Deserialize, Serialize};
 

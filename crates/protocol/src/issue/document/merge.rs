@@ -1,4 +1,4 @@
-//! Merging of partial documents, and the reverse: the partial document with what has changed.
+//! Partial documents: merging one into a whole document, and making one of what differs between two documents.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,8 @@ pub fn merge(into: &mut Value, partial: &Value) {
     }
 }
 
-/// Returns the partial document that turns `old` into `new`. It removes nothing: members that `new` lacks stay.
+/// Returns the partial document with the members that `new` has and `old` has not or has differently; `None` if there are
+/// none. It cannot say that a member was removed.
 pub fn changed_members(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (old, new) if old == new => None,
@@ -43,10 +44,10 @@ mod tests {
     fn changed_members_merged_into_the_old_give_the_new() {
         let old = json!({ "a": { "b": 1, "c": [1, 2] }, "d": "x" });
         let new = json!({ "a": { "b": 2, "c": [1] } });
-        let added = changed_members(&old, &new).unwrap();
-        assert_eq!(added, json!({ "a": { "b": 2, "c": [1] } }));
+        let changed = changed_members(&old, &new).unwrap();
+        assert_eq!(changed, json!({ "a": { "b": 2, "c": [1] } }));
         let mut merged = old.clone();
-        merge(&mut merged, &added);
+        merge(&mut merged, &changed);
         assert_eq!(merged, json!({ "a": { "b": 2, "c": [1] }, "d": "x" }), "what is absent stays");
         assert_eq!(changed_members(&old, &old), None);
     }

@@ -91,7 +91,7 @@ sections! {
     ENGINE => engine,
 }
 
-/// One pipeline attempt that was sent back.
+/// A pipeline attempt (writer, build, reviewer) that was sent back.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PipelineAttempt {
@@ -115,6 +115,8 @@ pub struct EngineData {
     pub steps: indexmap::IndexMap<StepId, StepRecord>,
     /// The ids of the questions, escalations and blocks that the agent of the stage waits for, in order.
     pub pending: Vec<String>,
+    /// The reason of the last block. `pipeline.blocked_reason` is empty while the run has failed, and a retry shows it again.
+    pub block_reason: Option<String>,
     /// How many questions, escalations and blocks the agent of the stage has raised.
     pub asked: u32,
     /// The files that the work changes.
@@ -224,7 +226,7 @@ impl Document {
         serde_json::from_value(Value::Object(fields.collect::<Option<_>>()?)).ok()
     }
 
-    /// Returns the names of the parts that differ from `old`; of all parts without one.
+    /// Returns the names of the parts that differ from `old`; those of all parts if there is no `old`.
     pub(super) fn changed_parts(&self, old: Option<&Self>) -> Vec<String> {
         let is_present = |name: &str| name != ATTEMPTS || !self.attempts.is_empty();
         let sections = match old {

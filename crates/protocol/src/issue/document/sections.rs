@@ -1,4 +1,5 @@
-//! The sections of the document. Every field may be missing; unknown fields are kept.
+//! The sections of the document. Every field may be missing. Unknown fields are kept in `others`, and an [`EnumOrText`] keeps a
+//! text that is none of the words of its field.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -226,7 +227,7 @@ pub struct Question {
     pub others: Map<String, Value>,
 }
 
-/// A problem that an agent does not decide itself.
+/// A problem that an agent leaves to a person or to another agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Escalation {

@@ -8,7 +8,7 @@ use super::{Agent, Step};
 use crate::issue::definition::Definition;
 use crate::report::{ReportFields, ReportForm};
 
-/// The rule about questions, escalations and observations, for all steps but answers.
+/// The rule about questions, escalations and observations. It applies to every agent except when it answers a question.
 const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, `reviewer`) or `human` by \
     `\"communication\": {\"questions\": [{\"to\": \"analyst\", \"question\": \"…\"}]}` or `callboard ask`, and escalate by \
     `\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]` or `callboard escalate` (without a person, another agent decides); then end, and you are asked again \
@@ -133,13 +133,14 @@ fn objects(required: &[&str]) -> Value {
     json!({ "type": "array", "items": { "type": "object", "required": required } })
 }
 
-/// Checks that a report has the section of its agent, or asks something.
+/// Checks that a report has the section of its agent, which is a member of `issue-state.json`. Instead it may ask
+/// something, or block the run by `pipeline`.
 pub(in crate::issue) fn check(step: Step, report: &crate::report::Report) -> Result<(), String> {
     let Some(agent) = step.agent().filter(|_| report.status == crate::report::Status::Completed) else {
         return Ok(());
     };
     let has = |field: &str| report.extra_fields.contains_key(field);
     let field = if let Step::Answer(_) = step { "answer" } else { Agent::section(agent) };
-    let asks = field != "answer" && (has("communication") || has("pipeline"));
-    if has(field) || asks { Ok(()) } else { Err(format!("the report has no field `{field}`")) }
+    let asks_or_blocks = field != "answer" && (has("communication") || has("pipeline"));
+    if has(field) || asks_or_blocks { Ok(()) } else { Err(format!("the report has no field `{field}`")) }
 }

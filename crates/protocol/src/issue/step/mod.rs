@@ -1,4 +1,4 @@
-//! The steps of a run: which agent works on each, and its brief.
+//! The steps of an `issue` run: the pipeline, from triage to the closed issue, and the steps that answer questions.
 
 pub(super) mod brief;
 pub(super) mod forms;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{StepId, StepKind};
 
-/// An agent of the pipeline that is a model.
+/// An agent of the pipeline. `build` and `committer`, which the document also names as agents, are work of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agent {
@@ -23,7 +23,7 @@ pub enum Agent {
 impl Agent {
     pub const ALL: [Self; 4] = [Self::Triage, Self::Analyst, Self::Writer, Self::Reviewer];
 
-    /// Returns the name in the document, in `[roles]` and of the agent's step.
+    /// Returns the name that the agent has in the document and in `[roles]`. Its step has the same name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Triage => "triage",
@@ -48,7 +48,7 @@ impl Agent {
         }
     }
 
-    /// Returns the agent that the engine asks to resolve an escalation that needs no person.
+    /// Returns the agent that resolves an escalation of this one, if the escalation needs no person.
     pub fn escalation_agent(self) -> Self {
         match self {
             Self::Triage | Self::Writer | Self::Reviewer => Self::Analyst,
@@ -115,7 +115,7 @@ pub enum Step {
     Close,
     /// The agent answers one question of another.
     Answer(Agent),
-    /// A person answers a question, resolves an escalation or lifts a block.
+    /// A person answers a question, resolves an escalation, or decides about a run that an agent has blocked.
     Person,
 }
 
@@ -166,7 +166,7 @@ impl Step {
         all.find(|step| step.name() == id.as_str())
     }
 
-    /// Returns the model that works on the step.
+    /// Returns the agent that works on the step; `None` if the engine or a person does.
     pub fn agent(self) -> Option<Agent> {
         match self {
             Self::Triage => Some(Agent::Triage),
@@ -198,7 +198,7 @@ impl Step {
         }
     }
 
-    /// Returns the name of what works on the step.
+    /// Returns what works on the step: an agent's name, `person`, `build` or `engine`.
     pub(super) fn worker(self) -> &'static str {
         match (self.agent(), self) {
             (Some(agent), _) => agent.name(),

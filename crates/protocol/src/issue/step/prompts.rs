@@ -13,7 +13,7 @@ use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
 /// The placeholders of all templates.
 const PLACEHOLDERS: &[&str] = &["number", "branch", "base", "attempt", "max_attempts", "context"];
 
-/// The built-in templates, in the order of the pipeline.
+/// The built-in templates, in the order of [`Agent`]: `template` uses its values as indices.
 pub(in crate::issue) const TEMPLATES: [PromptTemplate; 4] = [
     PromptTemplate { role: "triage", text: include_str!("prompts/triage.md"), placeholders: PLACEHOLDERS },
     PromptTemplate { role: "analyst", text: include_str!("prompts/analyst.md"), placeholders: PLACEHOLDERS },
