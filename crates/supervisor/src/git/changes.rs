@@ -19,8 +19,8 @@ pub struct DiffSummary {
 }
 
 impl RunWorktrees {
-    /// Returns what the branch of a worktree adds to the integration branch, or what that adds to the base branch. `None` if
-    /// there is nothing.
+    /// Returns what the branch of `worktree` adds to the integration branch; without one, what the integration branch adds to
+    /// the base branch. `None` if there is nothing.
     pub fn changes(&self, worktree: Option<&Worktree>) -> Result<Option<DiffSummary>, WorktreeError> {
         let integration = self.integration_branch();
         let (from, to) = match worktree {
@@ -32,7 +32,7 @@ impl RunWorktrees {
             return Ok(None);
         }
         let tree = WorktreeId::from(worktree);
-        // Without commits of the engine, the work is in the files.
+        // With `no_commit` the engine commits nothing: the work is in the files of the worktree.
         let changes = match self.options.no_commit && self.worktree_path(tree).join(".git").exists() {
             true => self.uncommitted(tree, &from)?,
             false => {

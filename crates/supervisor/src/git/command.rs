@@ -16,8 +16,9 @@ pub enum GitError {
     Failed { dir: PathBuf, command: String, message: String },
 }
 
-/// Variables of a git hook or of the user's shell that would make git work elsewhere: those of
-/// `git rev-parse --local-env-vars` and two more. Not those with settings (`GIT_CONFIG_COUNT`), which a user may need.
+/// Variables that our calls of git do not inherit. A git hook or the user's shell may have set them, and most would make git
+/// work on another repository: those of `git rev-parse --local-env-vars` and two more. Variables with settings
+/// (`GIT_CONFIG_COUNT`) are inherited, because a user may need them.
 pub(crate) const LOCATION_VARIABLES: [&str; 14] = [
     "GIT_DIR",
     "GIT_COMMON_DIR",
@@ -36,7 +37,7 @@ pub(crate) const LOCATION_VARIABLES: [&str; 14] = [
 ];
 
 /// Settings for our calls only; nothing is written to a configuration file. The user's hooks do not run. Background
-/// maintenance is off, because it would keep the lock.
+/// maintenance is off, because its process would keep the [lock](GitLock) after the call.
 const SETTINGS: [&str; 11] = [
     "core.hooksPath=/dev/null",
     "core.editor=true",
@@ -67,7 +68,7 @@ impl Git {
         Self { dir: dir.to_owned(), lock: None, variables: Vec::new() }
     }
 
-    /// Returns git in a directory. Its processes share this lock.
+    /// Returns git in a directory. Its processes share this lock, which is held until all of them have ended.
     pub(super) fn locked(dir: &Path, lock: &GitLock) -> Self {
         Self { dir: dir.to_owned(), lock: Some(Arc::clone(&lock.0)), variables: Vec::new() }
     }
@@ -86,7 +87,7 @@ impl Git {
         Self { variables: [self.variables.as_slice(), &variables].concat(), ..self.clone() }
     }
 
-    /// Returns variables with an author or a committer, as far as the user has configured none.
+    /// Returns variables with our name and address as the author, the committer or both: those that the user has not configured.
     pub(super) fn missing_identity(&self) -> Result<Vec<(String, String)>, GitError> {
         let mut variables = Vec::new();
         for role in ["GIT_AUTHOR", "GIT_COMMITTER"] {
@@ -109,7 +110,7 @@ impl Git {
             command.args(["-c", setting]);
         });
         let spawn_error = |source| GitError::Spawn { dir: self.dir.clone(), source };
-        // The lock is released when the last process that has it as its stdin has ended.
+        // git inherits the lock as its stdin, so the lock is held until git has ended, even if this process is killed.
         let stdin = self.lock.as_ref().map(|lock| lock.try_clone()).transpose().map_err(spawn_error)?;
         command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
         command.args(args).output().map_err(spawn_error)
@@ -135,7 +136,7 @@ impl Git {
         self.run_unless(args.as_ref(), |code| code == 1)
     }
 
-    /// Runs a command of git that may fail. Its exit code does not say why.
+    /// Runs git. Returns `None` for every exit code except 0: for commands whose exit code does not say why they failed.
     pub(super) fn try_run<A: AsRef<OsStr>>(&self, args: impl AsRef<[A]>) -> Result<Option<String>, GitError> {
         self.run_unless(args.as_ref(), |_| true)
     }

@@ -23,7 +23,7 @@ pub enum MergeOutcome {
     /// The branch has no commits of its own.
     Nothing,
     Conflict(Conflict),
-    /// The merged tree was refused.
+    /// The caller refused the merged tree, for example because a check failed.
     Refused,
 }
 
@@ -40,7 +40,7 @@ pub struct Conflict {
 pub enum FastForward {
     /// The base branch has all commits of the run.
     Done,
-    /// It must be merged by hand, with the reason.
+    /// The user must merge by hand, for this reason.
     NotPossible(String),
 }
 
@@ -70,13 +70,15 @@ impl RunWorktrees {
         self.repo_git().has_branch(branch)?.then(|| self.commits_and_files(branch)).transpose()
     }
 
-    /// Returns what a branch has that the integration branch, or else the start commit, does not have.
+    /// Returns what a branch has that the integration branch does not have. Without an integration branch, compares with the
+    /// commit that the run starts from.
     fn commits_and_files(&self, branch: &str) -> Result<BranchChanges, WorktreeError> {
         let (repo, integration) = (self.repo_git(), self.integration_branch());
         let base = if repo.has_branch(&integration)? { integration } else { self.options.start.clone() };
+        // A file or directory may have the name of a branch: `--` says that it is not meant.
         let log =
-            repo.run(["log", "--reverse", "--no-merges", "--format=%h - %s", branch, "--not", &base])?;
-        let diff = repo.run(["diff", "--name-only", "-z", &format!("{base}...{branch}")])?;
+            repo.run(["log", "--reverse", "--no-merges", "--format=%h - %s", branch, "--not", &base, "--"])?;
+        let diff = repo.run(["diff", "--name-only", "-z", &format!("{base}...{branch}"), "--"])?;
         Ok(BranchChanges {
             commits: log.lines().map(str::to_owned).collect(),
             files: diff.split('\0').filter(|file| !file.is_empty()).map(str::to_owned).collect(),
@@ -90,7 +92,7 @@ impl RunWorktrees {
         Ok(found.lines().map(str::to_owned).collect())
     }
 
-    /// Returns the commit that an effect has made before, a merge or a plain one. `key` identifies the effect.
+    /// Returns the commit on the integration branch that an effect has made before. `key` identifies the effect.
     pub fn find_effect_commit(&self, key: &str) -> Result<Option<String>, WorktreeError> {
         let repo = self.repo_git();
         let integration = self.integration_branch();
@@ -98,7 +100,7 @@ impl RunWorktrees {
             return Ok(None);
         }
         let format = format!("--format=%H %(trailers:key={EFFECT_TRAILER},valueonly,separator=%x2C)");
-        let log = repo.run(["log", &format, &integration, "--not", &self.options.start])?;
+        let log = repo.run(["log", &format, &integration, "--not", &self.options.start, "--"])?;
         let found = log.lines().filter_map(|line| line.split_once(' '));
         Ok(found
             .filter(|(_, keys)| keys.split(',').any(|found| found == key))
@@ -137,8 +139,8 @@ impl RunWorktrees {
                 run_until_conflict(&git, &merge)?
             }
             MergeStrategy::Rebase => {
-                git.run(["checkout", "--quiet", "--detach", &branch])?;
-                // After a conflict the step has merged the integration branch itself. A rebase would drop that.
+                git.run(["checkout", "--quiet", "--detach", &branch, "--"])?;
+                // After a conflict, the agent merges the integration branch into its own. A rebase would drop that merge.
                 let conflict = match git.is_ancestor(&old, "HEAD")? {
                     true => None,
                     false => run_until_conflict(&git, &["rebase", "--quiet", &old])?,
@@ -164,7 +166,7 @@ impl RunWorktrees {
             clean_merge_tree(&git)?;
             return Ok(MergeOutcome::Conflict(conflict));
         }
-        // Before the checks, which may run git.
+        // The id is read before `accept`: its checks may run git and move HEAD.
         let new = git.commit_id("HEAD")?;
         if !accept(git.dir())? {
             return Ok(MergeOutcome::Refused);
@@ -187,11 +189,11 @@ impl RunWorktrees {
         Ok(check(git.dir())?)
     }
 
-    /// Moves the integration branch and its worktree to a commit. Fails if the branch has moved: the commit is then not a
-    /// descendant.
+    /// Moves the integration branch and its worktree to a commit. Fails if the branch has moved since the merge began, because
+    /// the commit is then not a descendant of it.
     ///
-    /// `git merge --ff-only` compares and sets the branch like `git update-ref`, and holds the index of the worktree
-    /// meanwhile: a step that commits there at the same moment cannot revert the merge.
+    /// `git merge --ff-only` compares and sets the branch, as `git update-ref` does. It also locks the index of the worktree, so
+    /// that a step that commits there at the same moment cannot revert the merge.
     fn advance(&self, new: &str) -> Result<(), WorktreeError> {
         let lock = self.lock(WorktreeId::Integration)?;
         let git = Git::locked(&self.worktree_path(WorktreeId::Integration), &lock);
@@ -209,7 +211,7 @@ impl RunWorktrees {
         }
     }
 
-    /// Returns whether the user wants to merge the run into the base branch by hand.
+    /// Returns whether the run does not fast-forward the base branch, but leaves that to the user.
     pub fn is_merge_disabled(&self) -> bool {
         self.options.no_merge
     }
@@ -268,7 +270,7 @@ fn one_line_reason(message: &str) -> String {
 }
 
 /// Returns the worktree in which a branch is checked out.
-fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
+pub(super) fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
     let list = repo.run(["worktree", "list", "--porcelain", "-z"])?;
     let wanted = format!("branch refs/heads/{branch}");
     let mut path = None;

@@ -54,7 +54,9 @@ pub fn commit_of(repo: &Path, revision: &str) -> Result<String, GitError> {
 
 /// Returns whether a branch can have this name.
 pub fn is_branch_name(repo: &Path, name: &str) -> Result<bool, GitError> {
-    Ok(Git::new(repo).check(["check-ref-format", &format!("refs/heads/{name}")])?.is_some())
+    // Git accepts `refs/heads/-m` as a reference, and takes `-m` for an option.
+    let is_plain = !name.starts_with('-') && name != "HEAD";
+    Ok(is_plain && Git::new(repo).check(["check-ref-format", &format!("refs/heads/{name}")])?.is_some())
 }
 
 /// Returns the run that a worktree was made for, given the reason of its lock.

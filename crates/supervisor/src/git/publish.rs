@@ -1,4 +1,4 @@
-//! The work of a run as a whole: what it changes, its one commit, and its push.
+//! The work of a run as a whole: what it changes, its one commit, and its push. A tree is a git tree.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct RunChanges {
     pub tree: String,
 }
 
-/// Where a push goes, or why there is none.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Push {
     /// The remote has the commit.
@@ -56,9 +56,9 @@ impl RunWorktrees {
         Ok(RunChanges { changed, deleted, stat, tree: store_tree(git.dir())? })
     }
 
-    /// Resets the files of the integration branch's worktree to a tree of [`Self::run_changes`]: what checks and other
-    /// agents have left since is gone. `number` identifies the reset, which happens once: later attempts keep the work
-    /// of earlier ones.
+    /// Resets the files of the integration branch's worktree to a tree of [`Self::run_changes`]. This removes what checks and
+    /// other agents have left since. A reset with the `number` of the last one does nothing, so a repeated attempt keeps the
+    /// work of the attempt before.
     pub fn reset_to_tree(&self, TreeReset { tree, number }: &TreeReset) -> Result<(), WorktreeError> {
         let lock = self.lock(WorktreeId::Integration)?;
         let (done_file, number) = (self.state_file(WorktreeId::Integration, "reset"), number.to_string());
@@ -73,8 +73,9 @@ impl RunWorktrees {
             .map_err(|source| WorktreeError::Io { path: done_file, source })
     }
 
-    /// Commits this tree on the integration branch, or everything in its worktree. What changed after the tree was compared stays
-    /// uncommitted. The commit gets `key`, which identifies the effect, as a trailer. Returns its id.
+    /// Commits `tree` on the integration branch, or everything in the worktree if there is no tree. Changes that were made after
+    /// [`Self::run_changes`] returned the tree stay uncommitted. The trailer of the commit is `key`, which identifies the
+    /// effect. Returns the commit's id.
     pub fn commit_work(&self, message: &str, key: &str, tree: Option<&str>) -> Result<String, WorktreeError> {
         self.ensure_integration()?;
         let lock = self.lock(WorktreeId::Integration)?;
@@ -90,7 +91,7 @@ impl RunWorktrees {
         }
         let trailer = format!("{EFFECT_TRAILER}: {key}");
         let message = format!("{}\n\n{trailer}\n", message.trim_end());
-        // An agent that has committed by itself leaves nothing to commit.
+        // An empty commit is allowed: if the agent has committed its work, only the trailer is new.
         git.with_identity()?.run([
             "commit",
             "--quiet",
@@ -131,6 +132,7 @@ impl RunWorktrees {
 
 /// Resets the files of a worktree to those of a tree. Ignored files stay.
 pub(super) fn restore_files(git: &Git, tree: &str) -> Result<(), WorktreeError> {
+    // `read-tree` removes only files that the index has.
     git.run(["add", "--all"])?;
     git.run(["read-tree", "--reset", "-u", tree])?;
     git.run(["reset", "--quiet"])?;

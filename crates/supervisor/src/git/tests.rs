@@ -361,6 +361,69 @@ fn work_is_committed_although_a_git_of_the_agent_was_killed() {
 }
 
 #[test]
+fn a_branch_of_the_user_in_the_worktree_of_a_step_is_neither_moved_nor_deleted() {
+    let scratch = Scratch::new();
+    let trees = scratch.trees(MergeStrategy::Merge, &[]);
+    let tree = work(&trees, "a", "head\nbody of a\n");
+    merge(&trees, "a");
+    let main = scratch.git(&["rev-parse", "main"]);
+    scratch.git(&["checkout", "--quiet", "-b", "other"]);
+    git(&tree, &["checkout", "--quiet", "main"]);
+    trees.prepare(Some(&worktree("a"))).unwrap();
+    assert_eq!(trees.remove().unwrap(), [PathBuf::new(); 0]);
+    assert_eq!(scratch.git(&["rev-parse", "main"]), main);
+    assert_eq!(scratch.git(&["branch", "--list", "--format=%(refname:short)", "callboard/trial@*"]), "");
+}
+
+#[test]
+fn an_option_is_not_the_name_of_a_branch() {
+    let scratch = Scratch::new();
+    let is_name = |name: &str| is_branch_name(&scratch.repo(), name).unwrap();
+    assert!(is_name("agents/run-1") && is_name("日本"));
+    assert!(!["-m", "-D", "HEAD", "a b", "", "a..b"].into_iter().any(is_name));
+}
+
+#[test]
+fn a_worktree_with_submodules_is_removed() {
+    let scratch = Scratch::new();
+    let library = scratch.root.path().join("library");
+    fs::create_dir(&library).unwrap();
+    git(&library, &["init", "--quiet"]);
+    git(
+        &library,
+        &["-c", "user.name=a", "-c", "user.email=b", "commit", "--quiet", "--allow-empty", "-m", "begin"],
+    );
+    let allow = ["-c", "protocol.file.allow=always", "submodule", "--quiet"];
+    scratch.git(&[&allow[..], &["add", library.to_str().unwrap(), "library"]].concat());
+    scratch.git(&["commit", "--quiet", "--message=submodule"]);
+    let trees = scratch.trees(MergeStrategy::Merge, &[&["git"][..], &allow, &["update", "--init"]].concat());
+    let tree = trees.prepare(Some(&worktree("a"))).unwrap();
+    assert!(tree.join("library/.git").exists());
+    assert_eq!(trees.remove().unwrap(), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn a_directory_may_have_the_name_of_a_branch() {
+    for strategy in [MergeStrategy::Merge, MergeStrategy::Rebase] {
+        let scratch = Scratch::new();
+        for branch in ["callboard/trial", "callboard/trial@a"] {
+            fs::create_dir_all(scratch.repo().join(branch)).unwrap();
+            fs::write(scratch.repo().join(branch).join("page.txt"), "head\n").unwrap();
+        }
+        scratch.git(&["add", "."]);
+        scratch.git(&["commit", "--quiet", "--message=directories"]);
+        let trees = scratch.trees(strategy, &[]);
+        let tree = work(&trees, "a", "head\nbody of a\n");
+        // The agent has left an older commit checked out.
+        git(&tree, &["checkout", "--quiet", "--detach", "HEAD~"]);
+        trees.commit(Some(&worktree("a")), &attempt("a")).unwrap();
+        assert_eq!(trees.worktree_changes(&worktree("a")).unwrap().files, ["page.txt"]);
+        merge(&trees, "a");
+        assert!(trees.find_effect_commit("trial/a.merge#1").unwrap().is_some());
+    }
+}
+
+#[test]
 fn a_worktree_is_removed_only_when_clean_and_merged() {
     for strategy in [MergeStrategy::Merge, MergeStrategy::Rebase] {
         let scratch = Scratch::new();

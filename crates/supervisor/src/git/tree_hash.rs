@@ -28,7 +28,7 @@ pub(super) fn store_tree(dir: &Path) -> Result<String, GitError> {
     write_tree(dir, Objects::Stored)
 }
 
-/// What happens to the objects of a tree.
+/// What happens to the objects that `git add` and `git write-tree` make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Objects {
     Discarded,
@@ -49,11 +49,11 @@ fn write_tree(dir: &Path, storage: Objects) -> Result<String, GitError> {
     git.run(["write-tree"])
 }
 
-/// An index and an object directory that are removed afterwards.
+/// A directory with an index and an object directory, which is removed when this is dropped.
 struct TemporaryIndex(TempDir);
 
 impl TemporaryIndex {
-    /// Copies the index, which knows the files that have not changed, so that git need not read them.
+    /// Copies the index, so that git need not read the files that have not changed since the index was written.
     fn copy(index: &Path) -> io::Result<Self> {
         let temporary = tempfile::Builder::new().prefix("callboard-index-").tempdir()?;
         fs::create_dir(temporary.path().join("objects"))?;
@@ -64,14 +64,15 @@ impl TemporaryIndex {
         };
         let mut copy = File::create(temporary.path().join("index"))?;
         io::copy(&mut original, &mut copy)?;
-        // git compares the time of the index with those of files, to find files that have changed right after it.
+        // git reads a file again that is not older than the index: it may have changed in the same moment. A newer time of
+        // the copy would hide such a change.
         copy.set_modified(original.metadata()?.modified()?)?;
         Ok(Self(temporary))
     }
 
     fn variables(&self, objects: &str) -> Vec<(String, String)> {
         let path = |name: &str| self.0.path().join(name).to_string_lossy().into_owned();
-        // Quoted, because a colon separates paths.
+        // Quoted, because the variable is a list whose separator is a colon.
         let objects = format!("\"{}\"", objects.replace('\\', "\\\\").replace('"', "\\\""));
         [
             ("GIT_INDEX_FILE", path("index")),

@@ -11,18 +11,18 @@ use protocol::brief::Worktree;
 use protocol::{AttemptId, RunId, StepId};
 use serde::{Deserialize, Serialize};
 
-use super::merge::remove_stale_index_lock;
+use super::merge::{remove_stale_index_lock, worktree_of_branch};
 use super::{Git, GitError, GitLock};
 use crate::atomic_file::replace_synced_file;
 use crate::checks::{CheckError, StopFlag, WaitOutcome, wait_for_group_leader};
 
-/// The suffix of the file that remembers the branch of a worktree that is being removed, until the branch is removed, too.
+/// The suffix of the file that names the branch of a removed worktree. With it, a later engine removes the branch, too.
 const BRANCH_SUFFIX: &str = "branch";
 
 /// The suffix of the file that says that the setup command of a worktree has succeeded.
 const SETUP_DONE_SUFFIX: &str = "setup.done";
 
-/// The reason of a worktree's lock, followed by the run.
+/// The reason for which git locks a worktree begins with this. The run follows.
 pub(super) const LOCK_REASON: &str = "callboard run ";
 
 /// How the worktrees of a run are made and merged. Fixed when the run starts.
@@ -131,7 +131,7 @@ impl RunWorktrees {
         Self { run, repo, options, stop: None }
     }
 
-    /// Returns these worktrees with a stop that ends their setup command. A stopped setup command runs again the next time.
+    /// Returns these worktrees with a stop flag for their setup command. A stopped setup command runs again the next time.
     #[must_use]
     pub fn stopped_by(self, stop: StopFlag) -> Self {
         Self { stop: Some(stop), ..self }
@@ -152,7 +152,7 @@ impl RunWorktrees {
         worktree.map_or_else(|| self.integration_branch(), |worktree| self.branch(worktree))
     }
 
-    /// Returns the directory of a worktree, or of the integration branch's. It need not exist.
+    /// Returns the directory of a worktree. `None` is the worktree of the integration branch. It need not exist.
     pub fn path(&self, worktree: Option<&Worktree>) -> PathBuf {
         self.worktree_path(worktree.into())
     }
@@ -206,7 +206,8 @@ impl RunWorktrees {
         let lock = self.lock(tree)?;
         let (branch, integration) = (self.branch(worktree), self.integration_branch());
         let git = self.ensure(tree, &lock, &branch, &integration)?;
-        if git.is_ancestor(&branch, &integration)? {
+        let checked_out = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
+        if checked_out.as_ref() == Some(&branch) && git.is_ancestor(&branch, &integration)? {
             git.run(["merge", "--ff-only", "--quiet", &integration])?;
         }
         Ok(self.path(Some(worktree)))
@@ -223,7 +224,8 @@ impl RunWorktrees {
         self.ensure(WorktreeId::Integration, &lock, &self.integration_branch(), &self.options.start).map(drop)
     }
 
-    /// Makes the worktree and its branch, if they do not exist. A new branch starts at `start`.
+    /// Makes the worktree and its branch, if they do not exist. A new branch starts at `start`. Records the branch of a step, so
+    /// that [`Self::remove`] deletes this one, whatever is checked out then.
     pub(super) fn ensure(
         &self,
         tree: WorktreeId<'_>,
@@ -231,6 +233,11 @@ impl RunWorktrees {
         branch: &str,
         start: &str,
     ) -> Result<Git, WorktreeError> {
+        let branch_file = self.state_file(tree, BRANCH_SUFFIX);
+        if matches!(tree, WorktreeId::Step(_)) && !branch_file.exists() {
+            replace_synced_file(&branch_file, branch.as_bytes())
+                .map_err(|source| WorktreeError::Io { path: branch_file, source })?;
+        }
         self.add_worktree(tree, lock, |repo| {
             if !repo.has_branch(branch)? {
                 repo.run(["branch", "--no-track", branch, start])?;
@@ -240,12 +247,12 @@ impl RunWorktrees {
     }
 
     /// Adds the worktree, locks it against `git worktree prune`, and runs the setup command, as far as that is not done.
-    /// `checkout` returns what is checked out in a new worktree.
+    /// `checkout_args` returns what `git worktree add` checks out: options, if any, and the revision last.
     pub(super) fn add_worktree(
         &self,
         tree: WorktreeId<'_>,
         lock: &GitLock,
-        checkout: impl FnOnce(&Git) -> Result<Vec<String>, GitError>,
+        checkout_args: impl FnOnce(&Git) -> Result<Vec<String>, GitError>,
     ) -> Result<Git, WorktreeError> {
         let path = self.worktree_path(tree);
         let text = path.to_string_lossy();
@@ -253,9 +260,9 @@ impl RunWorktrees {
         let git_dir = || git.run(["rev-parse", "--absolute-git-dir"]).map(PathBuf::from);
         let is_added = path.join(".git").exists() && git_dir()?.join("locked").exists();
         if !is_added {
-            let lock = self.lock_repo()?;
-            let repo = Git::locked(&self.repo, &lock);
-            let mut checkout = checkout(&repo)?;
+            let repo_lock = self.lock_repo()?;
+            let repo = Git::locked(&self.repo, &repo_lock);
+            let mut options = checkout_args(&repo)?;
             if !path.join(".git").exists() {
                 let done = self.state_file(tree, SETUP_DONE_SUFFIX);
                 if let Err(source) = fs::remove_file(&done)
@@ -266,8 +273,8 @@ impl RunWorktrees {
                 // `--force` twice: git then also replaces a locked worktree whose directory was deleted.
                 let mut add =
                     ["worktree", "add", "--quiet", "--force", "--force"].map(str::to_owned).to_vec();
-                let revision = checkout.pop();
-                add.extend(checkout.into_iter().chain([text.to_string()]).chain(revision));
+                let revision = options.pop();
+                add.extend(options.into_iter().chain([text.to_string()]).chain(revision));
                 repo.run(add)?;
             }
             if !git_dir()?.join("locked").exists() {
@@ -337,7 +344,7 @@ impl RunWorktrees {
         }
         let lock = self.lock(tree)?;
         let git = Git::locked(&path, &lock);
-        // Several steps may work in the integration worktree at once.
+        // Not in the integration worktree: several steps may work there, and one of them may hold the lock.
         if worktree.is_some() {
             remove_stale_index_lock(&git)?;
         }
@@ -348,7 +355,7 @@ impl RunWorktrees {
     }
 
     /// Checks out the branch of a worktree if something else is checked out there. The branch gets the commits that were made on
-    /// top of it. Fails if HEAD has commits that are not.
+    /// top of it. Fails if HEAD has other commits that the integration branch does not have.
     fn return_to_branch(&self, git: &Git, branch: &str) -> Result<Option<String>, WorktreeError> {
         let reference = format!("refs/heads/{branch}");
         let found = git.check(["symbolic-ref", "--quiet", "HEAD"])?;
@@ -366,15 +373,15 @@ impl RunWorktrees {
         });
         let mut note = format!("branch `{branch}` is checked out again instead of {found}");
         if git.is_ancestor(from, &head)? {
-            // Compared and set. Git takes an empty old value for a branch that must not exist.
+            // Fails if the branch has moved from its old value. An empty old value means that it must not exist.
             git.run(["update-ref", &reference, &head, old.as_deref().unwrap_or_default()])?;
             git.run(["symbolic-ref", "HEAD", &reference])?;
             if old.as_ref() != Some(&head) {
                 note.push_str(&format!(", and has its commits up to {}", &head[..head.len().min(10)]));
             }
         } else if git.is_ancestor(&head, from)? || git.is_ancestor(&head, &self.integration_branch())? {
-            // An older commit was only checked out. Git refuses if that would overwrite what is not committed.
-            git.check(["checkout", "--quiet", branch])?.ok_or_else(not_on_branch)?;
+            // HEAD has no new commits. Git refuses the checkout if it would overwrite what is not committed.
+            git.check(["checkout", "--quiet", branch, "--"])?.ok_or_else(not_on_branch)?;
         } else {
             return Err(not_on_branch());
         }
@@ -475,14 +482,9 @@ impl RunWorktrees {
             return Ok(false);
         }
         let text = path.to_string_lossy();
-        let branch = git.check(["symbolic-ref", "--quiet", "--short", "HEAD"])?;
-        if let (WorktreeId::Step(_), Some(branch)) = (tree, branch) {
-            let file = self.state_file(tree, BRANCH_SUFFIX);
-            replace_synced_file(&file, branch.as_bytes())
-                .map_err(|source| WorktreeError::Io { path: file, source })?;
-        }
         repo.try_run(["worktree", "unlock", &text])?;
-        repo.run(["worktree", "remove", &text])?;
+        // Without `--force`, git refuses to remove a worktree with submodules.
+        repo.run(["worktree", "remove", "--force", &text])?;
         Ok(true)
     }
 
@@ -507,7 +509,8 @@ impl RunWorktrees {
         let Ok(branch) = fs::read_to_string(&file) else { return Ok(()) };
         let lock = self.lock_repo()?;
         let repo = Git::locked(&self.repo, &lock);
-        if repo.has_branch(&branch)? {
+        // A person may have checked it out elsewhere.
+        if repo.has_branch(&branch)? && worktree_of_branch(&repo, &branch)?.is_none() {
             // `-d` asks whether HEAD of the main repository has it; we ask for the integration branch.
             let commit = repo.commit_id(&branch)?;
             if self.is_integrated(&repo, &commit)? {

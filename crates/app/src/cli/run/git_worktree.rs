@@ -1,6 +1,6 @@
-//! `--git-worktree`: the run works in a git worktree and on a branch of its own, as in the format's original program.
+//! `--git-worktree`: the run works in a git worktree and on a branch of its own, as in the original of `steps`.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use protocol::RunId;
 use supervisor::git::{self, WorktreeOptions};
@@ -10,10 +10,10 @@ use crate::workspace::Workspace;
 use crate::workspace::definition;
 use crate::workspace::worktrees::{self, WorktreeRequirements};
 
-/// Where worktrees are, relative to the repository.
+/// The default root: the directory that has the worktrees, relative to the repository.
 const ROOT: &str = ".agents/worktrees";
 
-/// The directory below the root for the other worktrees of a run (those of its steps) and for locks.
+/// The directory below the root for the worktrees of a run's steps and for locks. The root itself has the worktrees of runs.
 const STATE: &str = ".callboard";
 
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ impl GitWorktree {
         self.git_worktree
     }
 
-    /// Returns how the worktree is made. It is ignored by git if it is inside of the repository.
+    /// Returns how the worktree is made. Makes git ignore the root if it is inside the repository.
     pub(super) fn options(self, workspace: &Workspace, run: &RunId) -> Result<WorktreeOptions, Failure> {
         let repo = &workspace.repo;
         let branch_flag = self.git_worktree_branch.is_some().then_some("--git-worktree-branch");
@@ -63,7 +63,7 @@ impl GitWorktree {
                     .because(Some(&error))
             })
         });
-        let checkout = root.join(branch.replace('/', "__"));
+        let checkout_dir = root.join(branch.replace('/', "__"));
         let wanted = WorktreeRequirements {
             no_merge: true,
             integration: Some(branch),
@@ -75,12 +75,46 @@ impl GitWorktree {
             options.start = start;
         }
         options.dir = root.join(STATE).join(run.as_str());
-        options.checkout = Some(checkout);
+        options.checkout = Some(checkout_dir.clone());
         options.keep = self.git_worktree_keep;
         worktrees::refuse_leftovers(workspace, run, &options, branch_flag)?;
-        if let Ok(inside) = root.strip_prefix(repo) {
-            definition::exclude(repo, &[&format!("/{}/", inside.display())])?;
+        for directory in excluded_directories(repo, &root, &checkout_dir) {
+            definition::exclude(repo, &[&directory])?;
         }
         Ok(options)
+    }
+}
+
+/// Returns the patterns for `info/exclude`: the directory of the worktrees if it is in the repository, or else, if it is the
+/// repository itself, what is made there.
+fn excluded_directories(repo: &Path, root: &Path, checkout_dir: &Path) -> Vec<String> {
+    let pattern = |directory: &Path| {
+        let inside = directory.strip_prefix(repo).ok()?;
+        let is_plain =
+            inside.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let names: Vec<_> = inside.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let path = names.iter().collect::<PathBuf>();
+        (is_plain && !names.is_empty()).then(|| format!("/{}/", path.display()))
+    };
+    match pattern(root) {
+        Some(root) => vec![root],
+        None => [root.join(STATE), checkout_dir.to_owned()].iter().filter_map(|made| pattern(made)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_in_the_repository_is_excluded() {
+        let excluded = |root: &str| {
+            let root = Path::new("/repo").join(root);
+            excluded_directories(Path::new("/repo"), &root, &root.join("agents__run-t"))
+        };
+        assert_eq!(excluded("trees"), ["/trees/"]);
+        assert_eq!(excluded("."), ["/.callboard/", "/agents__run-t/"]);
+        assert_eq!(excluded("../trees"), [""; 0]);
+        assert_eq!(excluded("/elsewhere"), [""; 0]);
     }
 }
