@@ -2,9 +2,10 @@
 //!
 //! A file that is written for one question gets the turn into its name before its answer is committed. So it answers once,
 //! and an engine that is killed in between finds it again. A file that is there before its question is no answer: an agent
-//! could approve its own work with it. A shared file has the conditions that several questions wait for, and stays.
+//! could approve its own work with it. The file of conditions is only read: several questions may wait for what it says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use tokio::task::AbortHandle;
 
 use super::{Engine, EngineError};
 use crate::engine::Notice;
+use crate::run::Journal;
 
 /// A question of a step.
 type QuestionId = (StepId, Turn);
@@ -26,8 +28,9 @@ type QuestionId = (StepId, Turn);
 #[derive(Debug)]
 pub(super) struct AnswerFiles {
     watched: BTreeMap<QuestionId, WatchTask>,
-    /// Whether the questions that were open when the engine started are watched. Later ones are asked by this engine.
-    initial_are_watched: bool,
+    /// The questions that an earlier engine has asked. Their files may be answers; a file that is there before a later question
+    /// is moved aside.
+    asked_before: BTreeSet<QuestionId>,
     sender: mpsc::UnboundedSender<QuestionId>,
     written: mpsc::UnboundedReceiver<QuestionId>,
 }
@@ -42,32 +45,31 @@ impl Drop for WatchTask {
     }
 }
 
-impl Default for AnswerFiles {
-    fn default() -> Self {
-        let (sender, written) = mpsc::unbounded_channel();
-        Self { watched: BTreeMap::new(), initial_are_watched: false, sender, written }
-    }
-}
-
 impl AnswerFiles {
-    /// Waits until the file of a question is written. Cancel-safe.
+    /// Of the answer files of a run that an engine has just loaded.
+    pub(super) fn new(journal: &Journal) -> Self {
+        let (sender, written) = mpsc::unbounded_channel();
+        // A run that no engine has driven yet has asked nothing.
+        let has_begun = journal.position.revision > Revision(1);
+        let asked_before = open_questions(journal).into_iter().filter(|_| has_begun).collect();
+        Self { watched: BTreeMap::new(), asked_before, sender, written }
+    }
+
+    /// Waits until a watched file is written, and returns its question. Cancel-safe.
     pub(super) async fn written(&mut self) -> QuestionId {
         self.written.recv().await.expect("BUG: the sender lives as long as the receiver")
     }
 }
 
 impl Engine<'_> {
-    /// Watches the answer files of questions that are new, reads them, and forgets those of closed questions.
+    /// Watches and reads the answer files of new questions, and no longer watches those of closed ones.
     pub(super) async fn watch_answer_files(&mut self) -> Result<(), EngineError> {
         if self.views.repo_missing() {
             return Ok(());
         }
-        let waiting = self.journal.state.run.waiting_steps();
-        let waiting: Vec<_> = waiting.map(|(step, turn)| (step.clone(), turn)).collect();
-        self.answer_files.watched.retain(|question, _| waiting.contains(question));
-        let is_initial = !std::mem::replace(&mut self.answer_files.initial_are_watched, true)
-            && self.journal.position.revision > Revision(1);
-        for question in waiting {
+        let open = open_questions(&self.journal);
+        self.answer_files.watched.retain(|question, _| open.contains(question));
+        for question in open {
             if self.answer_files.watched.contains_key(&question) {
                 continue;
             }
@@ -88,7 +90,8 @@ impl Engine<'_> {
                     &format!("its directory cannot be watched: {reason}"),
                 );
             }
-            if !is_initial && let AnswerFile::OneQuestion(path) = &file {
+            let is_new = !self.answer_files.asked_before.contains(&question);
+            if is_new && let AnswerFile::OneQuestion(path) = &file {
                 self.move_early_files(&question, Path::new(path));
             }
             self.read_answer_file(&question).await?;
@@ -99,7 +102,7 @@ impl Engine<'_> {
     /// Moves files aside that were written before their question was asked.
     fn move_early_files(&mut self, question: &QuestionId, path: &Path) {
         for early in [path.to_owned(), taken_path(path, question.1)] {
-            let aside = early.with_extension("early.json");
+            let aside = with_suffix(&early, "early");
             let reason = match fs::rename(&early, &aside) {
                 Ok(()) => format!(
                     "it was written before the question was asked, and was moved to `{}`",
@@ -210,9 +213,17 @@ fn read(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Returns the path of a file that was taken as the answer of a turn: `r1__ship#2.json`. The id of a step cannot contain
-/// `#`, so that this is the answer file of no other step.
+/// Returns the path of a file that was taken as the answer of a turn: `r1__ship#2.json`.
 fn taken_path(path: &Path, turn: Turn) -> PathBuf {
+    with_suffix(path, turn)
+}
+
+/// Appends to the name of an answer file. The id of a step cannot contain `#`, so that this is the answer file of no other step.
+fn with_suffix(path: &Path, suffix: impl Display) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}#{turn}.json"))
+    path.with_file_name(format!("{stem}#{suffix}.json"))
+}
+
+fn open_questions(journal: &Journal) -> Vec<QuestionId> {
+    journal.state.run.waiting_steps().map(|(step, turn)| (step.clone(), turn)).collect()
 }

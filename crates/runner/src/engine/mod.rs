@@ -43,7 +43,7 @@ use crate::attempt::{AttemptEvent, TaskHandle};
 use crate::recovery::Corruption;
 use crate::run::{Journal, LoadError, RunAtRevision, find_kind};
 
-/// The process that drives a run.
+/// The engine of one run: its loop and all that the loop needs.
 pub struct Engine<'o> {
     journal: Journal,
     lock: EngineLock,
@@ -55,13 +55,13 @@ pub struct Engine<'o> {
     attached: BTreeMap<AttemptId, TaskHandle>,
     event_sender: mpsc::UnboundedSender<AttemptEvent>,
     events: mpsc::UnboundedReceiver<AttemptEvent>,
-    /// Actions that were performed. The next commit acknowledges them.
+    /// The ids of outbox items that were performed. The next commit acknowledges them.
     performed: BTreeSet<String>,
     views: RunViews,
     partial_reports: PartialReports,
     deadlines: Deadlines,
     answer_files: AnswerFiles,
-    /// The questions that the observer knows.
+    /// The questions that were shown to the observer.
     asked: BTreeSet<(StepId, Turn)>,
     /// The journal has an entry of this engine.
     start_recorded: bool,
@@ -109,6 +109,7 @@ impl<'o> Engine<'o> {
         let (event_sender, events) = mpsc::unbounded_channel();
         let this_host = ThisHost::of(journal.store.as_ref(), engine_config.host());
         let repository = Path::new(&journal.spec.options.location.repo_dir);
+        let answer_files = AnswerFiles::new(&journal);
         Self {
             views: RunViews::new(
                 &journal.views,
@@ -128,7 +129,7 @@ impl<'o> Engine<'o> {
             performed: BTreeSet::new(),
             partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
-            answer_files: AnswerFiles::default(),
+            answer_files,
             asked: BTreeSet::new(),
             start_recorded: false,
             interrupts: 0,
@@ -171,6 +172,7 @@ impl<'o> Engine<'o> {
 
     async fn handle_now(&mut self, request: EngineRequest) -> Result<(), EngineError> {
         self.recover_views().await?;
+        // Without a slot the decision starts no attempt.
         self.engine_config.slots = 0;
         let result = self.request(request).await;
         self.write_all_views().await?;
@@ -203,8 +205,9 @@ impl<'o> Engine<'o> {
         self.write_all_views().await
     }
 
-    /// Drives the run until it ends, stops, or has live attempts on other hosts only. Each message on `interrupts` is
-    /// one request of the user to exit: first cleanly, then at once, then leaving the attempts alive.
+    /// Drives the run until it ends, stops, has live attempts on other hosts only, or, with `exit_when_waiting`, waits for an
+    /// answer. Each message on `interrupts` is one request of the user to exit: the first stops the attempts gracefully, the
+    /// second kills them, the third leaves them alive.
     pub async fn drive(
         self,
         request: EngineRequest,
@@ -249,7 +252,7 @@ impl<'o> Engine<'o> {
             self.make_deferred_transitions().await?;
             self.perform();
             let before = self.journal.position.revision;
-            // Before people see the question: a file that is there by then was not written by one of them.
+            // Before the question is shown: an answer file that is there by now was not written by a person who saw it.
             self.watch_answer_files().await?;
             if self.journal.position.revision > before {
                 continue;
@@ -309,7 +312,7 @@ impl<'o> Engine<'o> {
             }
             RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),
             RunStatus::Stopped(cause) => Some(EngineExit::Stopped(cause)),
-            // The host that has the attempts needs the engine lock, so this engine does not wait for them.
+            // The engine of the other host needs the engine lock to adopt its attempts, so this engine does not wait for them.
             RunStatus::Running
             | RunStatus::Paused
             | RunStatus::Stopping(_)

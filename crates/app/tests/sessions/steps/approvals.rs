@@ -8,7 +8,8 @@ use testkit::{Running, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// A person approves the review before `ship` starts, or sends the work back to `code`.
+/// A person approves the review before `ship` starts, or sends the work back to `code`. The approval is a turn of its own,
+/// `review#2`.
 const WORKFLOW: &str = "\
 name: trial
 steps:
@@ -200,6 +201,24 @@ fn a_file_that_is_there_before_the_question_is_no_answer() {
     assert_eq!(approved.code, 0, "{}", approved.transcript());
     let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains("review#2 was answered: approve: ship it"), "{}", log.transcript());
+}
+
+/// Regression: the file was taken, because the engine had already committed an entry when it looked.
+#[test]
+fn a_file_that_is_there_before_the_run_is_no_answer() {
+    let test_env = with_workflow(
+        "name: trial\nsteps:\n  - {id: ship.early, agent: person}\n  - {id: ship, agent: person}\n",
+    );
+    let inputs = test_env.repo().join(".agents/runs/trial/manual_inputs");
+    fs::create_dir_all(&inputs).unwrap();
+    fs::write(inputs.join("trial__ship.json"), r#"{"approved": true}"#).unwrap();
+    let session = test_env.run(&["--exit-when-waiting"]).run();
+    assert_eq!(session.code, 4, "{}", session.transcript());
+    assert!(session.stderr.contains("written before the question"), "{}", session.transcript());
+    // The file that was moved aside answers no other step.
+    let again = test_env.callboard(&["resume", "trial", "--exit-when-waiting"]).run();
+    assert_eq!(again.code, 4, "{}", again.transcript());
+    assert_eq!(test_env.callboard(&["inbox", "--json"]).run().json().as_array().map_or(0, Vec::len), 2);
 }
 
 #[test]
