@@ -1,5 +1,5 @@
-//! The environment of an agent: inherited variables, then those that the user has configured, then our own. The later
-//! one wins, so that no agent gets the identity of another attempt by accident.
+//! The environment of an agent: inherited variables, then those that the user has configured, then Callboard's. The later
+//! one wins, so that the identity of the attempt is never that of another one.
 
 use std::ffi::{OsStr, OsString};
 
@@ -48,7 +48,7 @@ const ALLOWED: [&str; 24] = [
     "NO_PROXY",
     "CALLBOARD_HOST",
 ];
-/// The longest name and value of a variable (128 KiB, less the equals sign and the terminating zero).
+/// How long name and value of a variable can be together: 128 KiB, less the equals sign and the terminating zero.
 const MAX_VARIABLE: usize = 128 * 1024 - 2;
 
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
@@ -73,7 +73,11 @@ pub fn environment(
     configured: &[(String, String)],
     assignment: &Assignment,
 ) -> Vec<(EnvString, EnvString)> {
-    let inherited = engine_env.into_iter().filter(|(name, _)| policy.allows(name));
+    let engine_env: Vec<_> = engine_env.into_iter().collect();
+    let is_nested = engine_env.iter().any(|(name, _)| name == "CALLBOARD_ATTEMPT");
+    let inherited = engine_env
+        .into_iter()
+        .filter(|(name, _)| policy.allows(name) && !(is_nested && is_optional_variable(name)));
     let inherited = inherited.map(|(name, value)| (EnvString::from(name), EnvString::from(value)));
     let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
@@ -88,6 +92,21 @@ pub fn environment(
         all.extend(issue);
     }
     all.into_iter().collect()
+}
+
+/// Whether only some attempts have this variable. An engine that an agent has started does not pass on that of its own attempt.
+fn is_optional_variable(name: &OsStr) -> bool {
+    const SUFFIXES: [&str; 4] = ["_ARTIFACTS", "_APPROVED", "_ANSWER", "_MANUAL_RESULT_PATH"];
+    let is_of_needed_step = |name: &str| {
+        let is_artifact =
+            name.rsplit_once("_ARTIFACT_").is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+        name.starts_with("DEP_") && (is_artifact || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
+    };
+    name.to_str().is_some_and(|name| {
+        matches!(name, "STEP_MODEL" | "LOOP_BACK_FROM" | "LOOP_BACK_REPORT")
+            || name.starts_with("CALLBOARD_STATE_")
+            || is_of_needed_step(name)
+    })
 }
 
 /// The path of the issue's text: an artifact `gh_issue_*.md` of a needed step, or else the file that this step writes.
@@ -142,8 +161,8 @@ fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The gates that caused a loop-back, and their reports. A person and a check leave no report: what they say is in the
-/// prompt.
+/// The gates that caused a loop-back, and the paths of their reports. The path is empty for a gate that a person or a check
+/// decided: what they say is in the prompt.
 fn loop_back(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     let (from, reports): (Vec<&str>, Vec<&str>) =
         assignment.loop_back.iter().map(|(from, report)| (from.as_str(), report.as_str())).unzip();
@@ -247,6 +266,27 @@ mod tests {
         assert_eq!((env["RUN_ID"].as_str(), env["CALLBOARD_ATTEMPT"].as_str()), ("f8c1", "code-review#2.1"));
         assert_eq!((env["MANUAL_RESULT_PATH"].as_str(), env["STEP_ATTEMPT"].as_str()), ("", "3"));
         assert!(!env.contains_key("STEP_MODEL"));
+    }
+
+    #[test]
+    fn an_engine_in_an_attempt_does_not_pass_on_the_optional_variables_of_that_attempt() {
+        let of_the_attempt = [
+            "STEP_MODEL",
+            "LOOP_BACK_FROM",
+            "CALLBOARD_STATE_KEY",
+            "DEP_PLAN_ARTIFACT_0",
+            "DEP_PLAN_ARTIFACTS",
+            "DEP_SIGN_OFF_ANSWER",
+        ];
+        let inherited = |attempt: Option<&str>| {
+            let names = of_the_attempt.into_iter().chain(["DEP_VERSION"]).chain(attempt);
+            let caller = names.map(|name| (OsString::from(name), OsString::from("outer")));
+            let all = environment(&EnvPolicy::Everything, caller, &[], &example());
+            let is_outer = |value: &EnvString| value.as_os_str() == "outer";
+            all.into_iter().filter(|(_, value)| is_outer(value)).count()
+        };
+        assert_eq!(inherited(Some("CALLBOARD_ATTEMPT")), 1, "only `DEP_VERSION`, which is not ours");
+        assert_eq!(inherited(None), 7, "the user has set them");
     }
 
     #[test]

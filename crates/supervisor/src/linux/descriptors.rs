@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limit before it was raised for the first time.
+/// The limit before it was raised for the first time; `None` inside means unlimited.
 static ORIGINAL: OnceLock<Option<u64>> = OnceLock::new();
 
 /// Raises the limit of this process to the maximum. Returns the original limit, which agents get again; `None` means
@@ -17,7 +17,8 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     original
 }
 
-/// Restores the original limit if it was raised, before an engine is started: it would take a raised limit for the user's.
+/// Restores the original limit if it was raised. Called before another engine is started, which would take the raised
+/// limit for the user's.
 pub fn restore_descriptor_limit() {
     if let Some(limit) = ORIGINAL.get().copied().flatten() {
         // If that fails, only the limit of the agents is too high.

@@ -1,4 +1,4 @@
-//! Waits until files of a directory are written, without polling.
+//! Waits with inotify until files of a directory are written.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -96,8 +96,8 @@ pub struct DirWatch {
 }
 
 impl DirWatch {
-    /// Waits until one of the files has been written. Cancel-safe: a notification is kept until it is consumed. The first
-    /// waiter that the runtime wakes reads the events for all others.
+    /// Waits until one of the files has been written. Cancel-safe: a notification is kept until it is consumed. All waiters
+    /// share one inotify instance, so the first that the runtime wakes reads the events for all.
     pub async fn written(&self) -> io::Result<()> {
         loop {
             tokio::select! {

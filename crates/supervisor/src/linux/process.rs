@@ -52,7 +52,7 @@ fn pid_namespace() -> io::Result<String> {
     cached(&CACHE, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
 }
 
-/// Reads a value that does not change while this process runs. It is read again only if that failed.
+/// Returns a value that does not change while this process runs. It is read once; a failure is not cached.
 fn cached(cache: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
     match cache.get() {
         Some(value) => Ok(value.clone()),
@@ -71,8 +71,8 @@ impl Process {
     pub(crate) fn open(pid: Pid, started: u64) -> io::Result<Option<Self>> {
         let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Self(fd),
-            // INVAL: the pid belongs to a thread now.
-            Err(Errno::SRCH | Errno::INVAL) => return Ok(None),
+            // INVAL, and NOENT since Linux 6.16: the pid belongs to a thread now.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         // A zombie keeps its pid and start time, but has ended.
@@ -118,8 +118,8 @@ impl From<Process> for OwnedFd {
     }
 }
 
-/// Waits until a descriptor is readable or the deadline has passed. Returns which ones are readable. Without a deadline
-/// it waits for ever.
+/// Waits until at least one descriptor is readable or the deadline has passed; without a deadline, for ever. Returns which
+/// ones are readable.
 pub(crate) fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     loop {

@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use tokio::io::unix::AsyncFd;
 
-/// The end of a process of this machine. The caller must check after [`ProcessEnd::of`] that the pid still belongs to the
-/// process it meant; from then on it does.
+/// The end of a process of this machine. A pid may be reused, so the caller must check after [`ProcessEnd::of`] that it still
+/// belongs to the process it meant. A later reuse does no harm.
 #[derive(Debug)]
 pub struct ProcessEnd(Option<AsyncFd<OwnedFd>>);
 
@@ -18,7 +18,8 @@ impl ProcessEnd {
         let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return Ok(Self(None)) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Ok(Self(Some(super::register_fd(fd)?))),
-            Err(Errno::SRCH | Errno::INVAL) => Ok(Self(None)),
+            // INVAL, and NOENT since Linux 6.16: the pid belongs to a thread now.
+            Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Ok(Self(None)),
             Err(error) => Err(error.into()),
         }
     }

@@ -93,12 +93,12 @@ impl ProcessTable {
         }
     }
 
-    /// Returns the processes whose environment contains all the lines.
-    pub(crate) fn marked(&self, lines: &[Vec<u8>]) -> io::Result<Vec<Row>> {
+    /// Returns the processes whose environment contains all the variables, each written as `NAME=value`.
+    pub(crate) fn marked(&self, variables: &[Vec<u8>]) -> io::Result<Vec<Row>> {
         let if_marked = |row: &Row| {
             let environment = environment(row.pid)?;
             let entries: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
-            Ok(lines.iter().all(|line| entries.contains(line.as_slice())).then_some(*row))
+            Ok(variables.iter().all(|variable| entries.contains(variable.as_slice())).then_some(*row))
         };
         self.0.iter().filter_map(|row| if_marked(row).transpose()).collect()
     }
@@ -109,7 +109,7 @@ const MAX_EXEC_TIME: Duration = Duration::from_secs(1);
 
 /// Reads the environment of a process. During an exec it reads as empty, although the process carried a mark before and
 /// will again. Therefore an empty one counts only if the kernel repeatedly says that there is nothing in it. Returns
-/// nothing for an unreadable process.
+/// an empty one for an unreadable process.
 fn environment(pid: Pid) -> io::Result<Vec<u8>> {
     let started = Instant::now();
     let mut empty_reads = 0;
@@ -218,8 +218,9 @@ fn read_stat(pid: Pid) -> io::Result<Option<String>> {
     }
 }
 
-/// Returns `None` for a process that has ended or is another user's, which cannot be part of an attempt. Its environment
-/// is never readable, and on `/proc` with `hidepid=1` none of its files are. Any other error hides a process that may be ours.
+/// Returns `None` for a process that has ended or is another user's, which cannot be part of an attempt. Another
+/// user's environment is never readable, and on `/proc` with `hidepid=1` none of that process's files are. Any other error is
+/// returned, because it hides a process that may be ours.
 fn if_readable<T>(read: io::Result<Option<T>>) -> io::Result<Option<T>> {
     match read {
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
