@@ -17,7 +17,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
-use crate::workspace::definition::{self, Approvals, DefinitionOptions};
+use crate::workspace::definition::{self, DefinitionOptions};
 use crate::workspace::{self, LocationArgs, Workspace, worktrees};
 
 /// Retry failed steps: one, or all of them
@@ -74,7 +74,16 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 Some(file) => {
                     let policy = ChangePolicy::of_flag(arguments.accept_changes);
                     let definition = read_with_options_of_run(&workspace, &store, &run, file).await?;
-                    start_at::reuse_or_create_run(&workspace, &store, run, definition, step, policy).await?
+                    start_at::reuse_or_create_run(
+                        &workspace,
+                        &store,
+                        run,
+                        definition,
+                        step,
+                        policy,
+                        &engine_config,
+                    )
+                    .await?
                 }
                 None => run,
             };
@@ -87,8 +96,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let request = Request::Retry { step };
         control::refuse_inside_attempt_and_record(&mut journal, "retry", &request).await?;
         engine::require_known_roles_of_run(&engine_config, &journal)?;
-        let ProtocolInfo { name, step_nouns: (step_noun, _), can_retry: retries, .. } = journal.kind().info();
-        if !retries {
+        let ProtocolInfo { name, step_nouns: (step_noun, _), can_retry, .. } = journal.kind().info();
+        if !can_retry {
             let what = format!("a failed {step_noun} of a `{name}` run cannot be retried");
             return Err(Failure::new(Exit::Refused, what)
                 .context(format_args!("cannot retry run `{run}`"))
@@ -125,11 +134,12 @@ async fn read_with_options_of_run(
 ) -> Result<Definition, Failure> {
     let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
     let stored = start_at::stored_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
+    let approvals = definition::approvals_of_run(workspace, file, &stored);
     let definition_options = DefinitionOptions {
         max_attempts: stored.max_attempts,
         max_iterations: stored.max_iterations,
         on_failure: stored.on_failure,
-        approvals: Approvals::Asked,
+        approvals,
         gate_state_file: stored.gate_state_file.map(PathBuf::from),
         memory: stored.memory,
         report_schema: stored.report_schema,

@@ -3,7 +3,7 @@
 use protocol::RunId;
 use protocol::run::Request;
 use protocol::steps;
-use runner::{EngineConfig, EngineRequest, RequestError};
+use runner::{EngineConfig, EngineRequest, Journal, RequestError};
 use store::AnyStore;
 
 use crate::control;
@@ -35,9 +35,7 @@ pub(crate) async fn start_again(
     let step = present::find_step(run, journal.machine(), step)?;
     let request = serde_json::to_value(steps::Request::StartAt(step)).expect("BUG: a request is plain data");
     let request = Request::Protocol(request);
-    control::refuse_inside_attempt_and_record(&mut journal, "start again", &request).await?;
-    engine::require_known_roles_of_run(&engine_config, &journal)?;
-    engine::refuse_other_agents(&engine_config.overrides, &journal)?;
+    require_startable(workspace, store, &mut journal, &request, &engine_config).await?;
     if let Some(holder) = control::engine_of(store, run).await? {
         let what =
             format!("run `{run}` is running: its engine is process {} on `{}`", holder.pid, holder.host);
@@ -45,8 +43,6 @@ pub(crate) async fn start_again(
             .context(context)
             .hint(format_args!("run `callboard stop {run}` first")));
     }
-    let options = engine_config.options(&journal.spec.options);
-    engine::check_repository_here(workspace, store, run, &options)?;
     let lease = worktrees::lease(store, journal.kind(), &journal.spec.options).await?;
     runner::request(&mut journal, workspace::person_author(), request, reason).await.map_err(|error| {
         match error {
@@ -59,4 +55,19 @@ pub(crate) async fn start_again(
     // The request is in the store, where other runs find this one unfinished and leave its branch alone.
     drop(lease);
     engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await
+}
+
+/// Fails if this command may not start the run again here, or not with these agents.
+pub(crate) async fn require_startable(
+    workspace: &Workspace,
+    store: &AnyStore,
+    journal: &mut Journal,
+    request: &Request,
+    engine_config: &EngineConfig,
+) -> Result<(), Failure> {
+    control::refuse_inside_attempt_and_record(journal, "start again", request).await?;
+    engine::require_known_roles_of_run(engine_config, journal)?;
+    engine::refuse_other_agents(&engine_config.overrides, journal)?;
+    let options = engine_config.options(&journal.spec.options);
+    engine::check_repository_here(workspace, store, &journal.run, &options)
 }

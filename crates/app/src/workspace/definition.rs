@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use protocol::brief::MemoryPolicy;
 use protocol::check::schema;
-use protocol::steps::{Definition, OnFailure, StoredDefinition};
+use protocol::steps::{Definition, OnFailure, StoredDefinition, Workflow};
 use protocol::{ProtocolInfo, RunLocation};
 use serde_json::Value;
 
@@ -87,10 +87,10 @@ pub(crate) fn read(
             ));
         }
     }
-    // A person may be asked without a prompt.
+    // `prompts` has no element for a step without a prompt. Only a step for a person may have none.
     let with_prompt = workflow.steps_in_file().filter(|step| !step.prompt.is_empty());
     let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
-    let source = StoredDefinition {
+    let stored = StoredDefinition {
         workflow,
         source,
         prompts,
@@ -101,7 +101,17 @@ pub(crate) fn read(
         memory,
         report_schema,
     };
-    Ok(source.into())
+    Ok(stored.into())
+}
+
+/// Returns whether the run was started with `--no-pause`: its workflow has no approvals, although the stored file has.
+pub(crate) fn approvals_of_run(workspace: &Workspace, file: &Path, stored: &StoredDefinition) -> Approvals {
+    let has_approvals = |workflow: &Workflow| workflow.steps.iter().any(|step| step.human_in_the_loop);
+    let ReadResult { workflow, .. } =
+        workflow::read(&workspace.repo, file, &stored.source, &KnownChecks::NotNeeded);
+    let are_removed =
+        !has_approvals(&stored.workflow) && workflow.is_some_and(|(in_file, _)| has_approvals(&in_file));
+    if are_removed { Approvals::Skipped } else { Approvals::Asked }
 }
 
 /// Reads the JSON Schema of reports.

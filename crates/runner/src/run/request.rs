@@ -38,11 +38,14 @@ pub async fn request(
     request: Request,
     reason: Option<String>,
 ) -> Result<(), RequestError> {
-    if consider(&mut journal.state.run.clone(), &request)?.is_nothing() {
-        return Ok(());
-    }
     let grant = |journal: &mut Journal| -> Result<_, RequestError> {
-        let decision = consider(&mut journal.state.run, &request)?;
+        // A refused request leaves the state as it is.
+        let mut run = journal.state.run.clone();
+        let decision = consider(&mut run, &request)?;
+        if decision.is_nothing() {
+            return Ok(None);
+        }
+        journal.state.run = run;
         Ok(Some((Input::Request { request: request.clone(), reason: reason.clone() }, decision)))
     };
     journal.decide(by, grant).await

@@ -2,32 +2,39 @@
 
 use std::collections::BTreeMap;
 
+use protocol::run::Request;
 use protocol::steps::{Definition, Reports, Status, Steps, StoredDefinition, fill_missing};
 use protocol::{RunId, RunLocation, StepId, Turn, protocol_kind};
-use runner::{DocumentImport, RunAtRevision, RunOptions, RunSpec};
+use runner::{DocumentImport, EngineConfig, RunAtRevision, RunOptions, RunSpec};
 use serde_json::{Map, Value, json};
 use store::AnyStore;
 
 use super::start_at::stored_definition;
 use crate::cli::{diff, rm};
+use crate::control::start_again::require_startable;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::query::difference;
 use crate::workspace::{self, Workspace};
 
-/// Makes a run with the new definition and the document of the old run, which stays as it is. Shows the difference.
+/// Makes a new run with the new definition and the document of the old run, and shows the difference. The old run stays as it
+/// is. The new run is to start at `step`.
 pub(super) async fn continue_in_new_run(
     workspace: &Workspace,
     store: &AnyStore,
     run_at: &RunAtRevision,
     definition: Definition,
     step: &str,
+    engine_config: &EngineConfig,
 ) -> Result<RunId, Failure> {
     let old = &run_at.run;
     let context = format!("cannot continue run `{old}` with the new version");
     let with_context = |failure: Failure| failure.context(&context);
-    let journal = workspace.load(store, old).await?;
+    let mut journal = workspace.load(store, old).await?;
     rm::refuse_unfinished(&journal).map_err(with_context)?;
+    // Before the new run is made: a command that is refused must not leave one.
+    let request = Request::Retry { step: StepId::new(step).ok() };
+    require_startable(workspace, store, &mut journal, &request, engine_config).await?;
     let options = &run_at.spec.options;
     if options.worktrees.is_some() || definition.workflow().has_worktrees() {
         let what = "it has worktrees, and a new run has worktrees and branches of its own";
@@ -39,10 +46,12 @@ pub(super) async fn continue_in_new_run(
     let run = free_name(store, old).await?;
     let location = RunLocation { run: run.clone(), ..options.location.clone() };
     let mut document = run_at.machine().document().to_value();
+    // Steps that only the old version has.
     if let Some(steps) = document["steps"].as_object_mut() {
         steps.retain(|id, _| StepId::new(id).is_ok_and(|id| definition.has_step(&id)));
     }
     let now = workspace.clock.now();
+    // Steps that only the new version has. No report is given, so they are pending.
     let document = fill_missing(&definition, &location, now, document, &Reports::new()).document;
     refuse_unfinished_needs(&definition, &document, step).map_err(with_context)?;
     diff::print(
@@ -56,6 +65,7 @@ pub(super) async fn continue_in_new_run(
     let options = RunOptions { location, ..options.clone() };
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let path = format!("run {old}, revision {}", run_at.revision);
+    // No turns: the new run has had none, so no attempt id can be used twice.
     let import = DocumentImport { path, document, turns: BTreeMap::<StepId, Turn>::new(), request: None };
     let (by, kind) = (workspace::person_author(), protocol_kind::<Steps>());
     let imported = runner::import_document(Some(store), &by, now, kind, spec, import).await;

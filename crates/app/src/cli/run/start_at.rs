@@ -4,7 +4,7 @@ use std::path::Path;
 
 use protocol::steps::{Definition, Steps, StoredDefinition};
 use protocol::{Protocol as _, RunId};
-use runner::RunAtRevision;
+use runner::{EngineConfig, RunAtRevision};
 use store::AnyStore;
 
 use super::accept;
@@ -27,7 +27,8 @@ impl ChangePolicy {
     }
 }
 
-/// Starts the run of that name, or the newest run of the workflow, again at the step.
+/// Starts the run of that name, or the newest run of the workflow, again at the step. Fails if `in_worktree` is set
+/// (`--git-worktree`) and the run has no worktree.
 pub(super) async fn run(
     workspace: &Workspace,
     start: &StartArgs,
@@ -46,7 +47,7 @@ pub(super) async fn run(
         require_worktree(workspace, &store, &run).await?;
     }
     let engine_config = engine::engine_config(workspace, start.profiles.overrides()?)?;
-    let run = reuse_or_create_run(workspace, &store, run, definition, step, policy).await?;
+    let run = reuse_or_create_run(workspace, &store, run, definition, step, policy, &engine_config).await?;
     start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
 }
 
@@ -71,6 +72,7 @@ pub(in crate::cli) async fn reuse_or_create_run(
     definition: Definition,
     step: &str,
     policy: ChangePolicy,
+    engine_config: &EngineConfig,
 ) -> Result<RunId, Failure> {
     let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
@@ -78,7 +80,7 @@ pub(in crate::cli) async fn reuse_or_create_run(
         (Ok(()), _) => Ok(run),
         (Err(failure), ChangePolicy::Refuse) => Err(failure),
         (Err(_), ChangePolicy::Accept) => {
-            accept::continue_in_new_run(workspace, store, &run_at, definition, step).await
+            accept::continue_in_new_run(workspace, store, &run_at, definition, step, engine_config).await
         }
     }
 }
