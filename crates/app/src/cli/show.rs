@@ -21,7 +21,7 @@ use crate::query::steps::StepActivity;
 use crate::query::{RunHandle, entry_text};
 use crate::workspace::LocationArgs;
 
-/// More views than these are counted, not listed.
+/// How many views are listed. The rest is only counted.
 const MAX_SHOWN_VIEWS: usize = 10;
 
 /// Show the status of a run and its steps, its engine, the last error and slow attempts
@@ -83,6 +83,7 @@ fn print_json(run_at: &RunAtRevision, overview: &RunOverview) {
     if let (Some(shown), Some(fields)) = (shown.as_object_mut(), overview_fields.as_object_mut()) {
         shown.append(fields);
         shown.append(&mut run_at.machine().result_fields());
+        // Steps that could continue and have not for a while, such as a group of a team without progress.
         let stalled = run_at.machine().stalled(overview.at).into_iter();
         let stalled: Vec<_> = stalled.map(|(step, why)| json!({ "step": step, "why": why })).collect();
         if !stalled.is_empty() {
@@ -93,11 +94,12 @@ fn print_json(run_at: &RunAtRevision, overview: &RunOverview) {
     output::json_pretty(&shown);
 }
 
-fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
-    print_header(run_at, past, engine_presence(run_at, overview));
+fn print(run_at: &RunAtRevision, overview: &RunOverview, is_past: bool) {
+    print_header(run_at, is_past, engine_presence(run_at, overview));
     for line in run_at.machine().about() {
         output::data(format_args!("  {}", output::single_line(&line)));
     }
+    // The entries that an import, a restore or a recovery has written.
     for Recovered { revision, from } in &overview.recovered {
         output::data(format_args!("  {}", styled(YELLOW, format_args!("revision {revision}: {from}"))));
     }
@@ -107,7 +109,7 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
         output::data(format_args!("{} {why}", styled(YELLOW, "!")));
     }
     print_last_error(run_at, overview);
-    // A table shows how often each step ran.
+    // The step table of a protocol already shows how often each step ran.
     let is_shown = |gate: &&Gate| gate.used > 0 || run_at.machine().step_table().is_none();
     for gate in overview.gates.iter().filter(is_shown) {
         output::data(format_args!(
@@ -116,6 +118,7 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
         ));
     }
     run_at.machine().result().iter().map(present::line).for_each(output::data);
+    // Why git refused to merge the work into the base branch.
     overview.not_merged.iter().map(|why| present::attention(why)).for_each(output::data);
     let views = run_at.machine().document().views();
     for view in views.iter().take(MAX_SHOWN_VIEWS) {
@@ -126,16 +129,17 @@ fn print(run_at: &RunAtRevision, overview: &RunOverview, past: bool) {
     }
 }
 
-/// Whether the run has an engine. A past revision was not interrupted, even if the run has no engine now.
+/// Returns whether the run has an engine. Not checked for a past revision, which must not be shown as interrupted only because
+/// the run has no engine now.
 fn engine_presence(run_at: &RunAtRevision, overview: &RunOverview) -> EnginePresence {
     if run_at.revision == run_at.newest { overview.engine.presence() } else { EnginePresence::NotChecked }
 }
 
-fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
+fn print_header(run_at: &RunAtRevision, is_past: bool, engine: EnginePresence) {
     let summary = run_at.summary();
     let (style, word) = run_status::label_with_engine(&summary, engine);
     let rehearsal = if summary.is_rehearsal { " (rehearsal)" } else { "" };
-    let when = if past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
+    let when = if is_past { format!(" of {}  {}", run_at.newest, run_at.state.at) } else { String::new() };
     output::data(format_args!(
         "{} {}{rehearsal}  {}  {}/{} {}  revision {}{when}",
         styled(BOLD, &run_at.run),
@@ -151,7 +155,10 @@ fn print_header(run_at: &RunAtRevision, past: bool, engine: EnginePresence) {
 /// Prints the author of the pause or stop, if there was one, and the engine or how to continue without one.
 fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     let run = &run_at.run;
-    let is_resumable = matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
+    // What to type next depends on the newest revision.
+    let is_newest = run_at.revision == run_at.newest;
+    let is_resumable =
+        is_newest && matches!(run_at.state.run.status, RunStatus::Stopped(_) | RunStatus::Paused);
     if let Some(stopped_by) = &overview.stopped_by {
         let (_, word) = run_status::label(run_at.state.run.status);
         let reason = stopped_by.reason.as_deref().map(|reason| format!(": {}", output::single_line(reason)));
@@ -168,15 +175,17 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
         ));
     }
     match &overview.engine {
-        EngineStatus::Running { pid, host, since, stopped } => {
+        // `stopped`: by Ctrl-Z or a signal.
+        EngineStatus::Running { pid, host, since, stopped: is_suspended } => {
             let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
-            let stopped = if *stopped {
+            let suspended = if *is_suspended {
                 format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))
             } else {
                 String::new()
             };
-            output::data(format_args!("engine {pid} on {host}{}{stopped}", since.unwrap_or_default()));
+            output::data(format_args!("engine {pid} on {host}{}{suspended}", since.unwrap_or_default()));
         }
+        EngineStatus::Missing if !is_newest => output::data("no engine yet"),
         EngineStatus::Missing if run_at.state.run.is_waiting() => output::advice(format_args!(
             "{}: answer what `callboard inbox` lists, then run `callboard resume {run}`",
             styled(YELLOW, "no engine")
@@ -196,11 +205,12 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
         EngineStatus::Unknown { why } => {
             output::data(format_args!("cannot tell whether the run has an engine: {why}"));
         }
+        // Of a past revision only the last engine that wrote is known.
         EngineStatus::LastWriter { by } => output::data(entry_text::author(by)),
         EngineStatus::NotNeeded => {
             let has_failed =
                 matches!(run_at.state.run.status, RunStatus::Finished(Outcome::Incomplete | Outcome::Failed));
-            if has_failed && run_at.revision == run_at.newest {
+            if has_failed && is_newest {
                 output::advice(run_at.machine().failure_hint(run));
             }
         }
@@ -239,7 +249,7 @@ fn print_steps(run_at: &RunAtRevision, overview: &RunOverview) {
     }
 }
 
-/// The step's status, with the document's own word where that is another one.
+/// Returns the step's status, followed by the document's own word if that is another one.
 fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp) -> String {
     let word = match activity {
         Some(StepActivity::BackingOff { until, .. }) if *until > now => "backing off",
@@ -264,15 +274,15 @@ fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp
     step_status::with_document_status(word, summary)
 }
 
-/// The attempt, the time and the remark of a step.
+/// Returns the number of attempts, the time and the note of a step.
 fn details(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp) -> String {
     let attempts = (summary.attempts > 1).then(|| format!("attempt {}", summary.attempts));
     let time = match activity {
         Some(activity) => Some(activity_text(activity, now)),
         None => summary.took().map(|took| styled(DIM, output::duration(took))),
     };
-    let remark = summary.note.as_deref().map(|remark| styled(DIM, output::single_line(remark)));
-    [attempts, time, remark].into_iter().flatten().collect::<Vec<_>>().join("  ")
+    let note = summary.note.as_deref().map(|note| styled(DIM, output::single_line(note)));
+    [attempts, time, note].into_iter().flatten().collect::<Vec<_>>().join("  ")
 }
 
 /// Says what a step is doing or waiting for, and for how long.
@@ -320,12 +330,12 @@ fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
     }
 }
 
-/// The host, if it is another one.
+/// Returns ` on HOST` for an attempt on another host.
 fn on_host(host: &Option<String>) -> String {
     host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default()
 }
 
-/// When a running agent last wrote output, and its last line.
+/// Says when a running agent last wrote output, and its last line.
 fn last_output_text(last_output: &LastOutput, now: Timestamp) -> String {
     match last_output {
         LastOutput::Nothing => "no output yet".to_owned(),
@@ -350,7 +360,7 @@ fn print_last_error(run_at: &RunAtRevision, overview: &RunOverview) {
     let step = &last.attempt.step;
     let machine = run_at.machine();
     let succeeded_or_skipped = machine.has_step(step) && machine.unblocks_dependents(step);
-    let (style, since) = match succeeded_or_skipped {
+    let (style, what_followed) = match succeeded_or_skipped {
         true if machine.step_status(step) == StepStatus::Skipped => {
             (DIM, format!(" ({step} was skipped since)"))
         }
@@ -358,7 +368,7 @@ fn print_last_error(run_at: &RunAtRevision, overview: &RunOverview) {
         false => (RED, String::new()),
     };
     output::data(format_args!(
-        "{}: {}, {ago} ago{since}: {}",
+        "{}: {}, {ago} ago{what_followed}: {}",
         styled(style, "last error"),
         wording::attempt(machine.kind(), &last.attempt, last.kind),
         output::single_line(&last.error)

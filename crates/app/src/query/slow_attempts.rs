@@ -39,7 +39,7 @@ pub(crate) struct SlowAttempt {
     pub(crate) samples: usize,
 }
 
-/// Marks the running attempts that exceed their usual duration.
+/// Marks the running attempts that exceed their usual duration. `history` is that of this run.
 pub(crate) async fn mark_slow(
     handle: &RunHandle,
     run_at: &RunAtRevision,
@@ -74,7 +74,8 @@ pub(crate) async fn mark_slow(
     Ok(())
 }
 
-/// How long attempts of a step took, and their kind: the duration of checks says nothing about that of an agent.
+/// For each step, the kind of its running attempt, and how long attempts of that kind took. Kinds are not mixed: how long checks
+/// take says nothing about an agent.
 type Samples = BTreeMap<StepId, (StepKind, Vec<Duration>)>;
 
 fn add_sample(samples: &mut Samples, step: &StepId, step_kind: StepKind, took: Option<Duration>) {
@@ -96,7 +97,11 @@ async fn add_other_runs(
     let is_same_workflow = |row: &&store::RunListing| {
         row.protocol == run_at.kind().info().name
             && row.run != handle.run
-            && workspace::summary(row).is_some_and(|summary| summary.title == run_at.spec.title)
+            && workspace::summary(row).is_some_and(|summary| {
+                // The scripted agent of a rehearsal is faster than a real one.
+                summary.title == run_at.spec.title
+                    && summary.is_rehearsal == run_at.spec.options.is_rehearsal()
+            })
     };
     for row in rows.iter().rev().filter(is_same_workflow).take(MAX_RUNS) {
         if samples.values().all(|(_, samples)| samples.len() >= MAX_SAMPLES) {
@@ -104,7 +109,7 @@ async fn add_other_runs(
         }
         let after = Revision(row.revision.0.saturating_sub(MAX_ENTRIES));
         for stored in handle.store.entries_between(&row.run, after, row.revision).await?.iter().rev() {
-            // Skip a run that another version has written.
+            // Skip the rest of this run: another version has written it.
             let Ok(entry) = Entry::decode(&stored.body) else { break };
             if entry.at <= now
                 && let Some((step, kind, took)) = reported(&entry)
@@ -128,7 +133,7 @@ fn reported(entry: &Entry) -> Option<(StepId, StepKind, Duration)> {
     })
 }
 
-/// Returns `Some` if the elapsed time exceeds the median of the samples.
+/// Returns `Some` if an attempt with this elapsed time is slow.
 fn compare(elapsed: Duration, samples: &[Duration]) -> Option<SlowAttempt> {
     if samples.len() < MIN_SAMPLES {
         return None;

@@ -9,8 +9,9 @@ use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, Input};
 use protocol::run::{AttemptConsequence, Change, Ending, Fact};
 use protocol::steps::{Change as StepsChange, Definition, Steps, Verdict};
 use protocol::{AttemptId, AttemptNo, RunId, StepId, StepKind, Timestamp, Turn, protocol_kind};
-use runner::Clock;
+use runner::{AgentProfile, Clock};
 use store::{AnyStore, EngineLock};
+use supervisor::adapter::{Adapter, RehearsalScript};
 use testkit::{TestEnv, harness};
 
 use crate::sessions::test_env;
@@ -27,10 +28,11 @@ async fn write_run(
     run: &str,
     started_min_ago: u32,
     took_min: Option<u32>,
+    profile: Option<AgentProfile>,
 ) -> anyhow::Result<()> {
     let step = StepId::new("build")?;
     let definition = Definition::from(harness::one_step("build", NonZeroU32::MIN));
-    let spec = harness::run_spec(&definition, &RunId::new(run)?, test_env.repo(), None);
+    let spec = harness::run_spec(&definition, &RunId::new(run)?, test_env.repo(), profile);
     let clock = Clock::from_fn(move || minutes_ago(started_min_ago));
     let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, protocol_kind::<Steps>(), by.clone(), spec).await?;
@@ -76,12 +78,23 @@ async fn write_run(
 /// Writes a finished run for each length in minutes, and the run `now`, whose attempt has been running for
 /// `running_min` minutes. Returns the engine lock of `now`, so that the run is not shown as interrupted.
 fn write_runs(test_env: &TestEnv, finished_min: &[u32], running_min: u32) -> anyhow::Result<EngineLock> {
+    write_runs_with_profile(test_env, None, finished_min, running_min)
+}
+
+/// Writes these runs; the finished ones have a profile.
+fn write_runs_with_profile(
+    test_env: &TestEnv,
+    profile: Option<AgentProfile>,
+    finished_min: &[u32],
+    running_min: u32,
+) -> anyhow::Result<EngineLock> {
     let store = test_env.open_store();
     harness::block_on(async {
         for (number, took_min) in finished_min.iter().enumerate() {
-            write_run(&store, test_env, &format!("earlier-{number}"), 600, Some(*took_min)).await?;
+            let earlier = format!("earlier-{number}");
+            write_run(&store, test_env, &earlier, 600, Some(*took_min), profile.clone()).await?;
         }
-        write_run(&store, test_env, "now", running_min, None).await?;
+        write_run(&store, test_env, "now", running_min, None, None).await?;
         Ok(store.lock_engine(&RunId::new("now")?).await?)
     })
 }
@@ -108,6 +121,16 @@ fn without_enough_earlier_attempts_or_at_a_normal_length_nothing_is_marked() {
         let shown = test_env.callboard(&["show", "now"]).run();
         assert!(shown.stdout.contains("running build") && !shown.stdout.contains("slow"), "{}", shown.stdout);
     }
+}
+
+#[test]
+fn an_attempt_is_not_slow_because_rehearsals_were_faster() {
+    let test_env = test_env();
+    let adapter = Adapter::Rehearsal(RehearsalScript::default());
+    let rehearsal = AgentProfile { adapter, ..harness::wrapper(&test_env.agent_path()) };
+    let _engine = write_runs_with_profile(&test_env, Some(rehearsal), &[0, 0, 0], 11).unwrap();
+    let shown = test_env.callboard(&["show", "now"]).run();
+    assert!(shown.stdout.contains("running build") && !shown.stdout.contains("slow"), "{}", shown.stdout);
 }
 
 #[test]
