@@ -1,7 +1,8 @@
 //! `learnings.json` in the local directory of the store: what the runs of `issue` in a repository have learnt.
 //!
-//! The file is derived from the runs of the store; a session is its record of one ended run, identified by its key. The
-//! engine or the command that ends a run adds the session; if it was killed first, the start of the next run adds it.
+//! The file is derived from the runs of the store. A session is the file's record of one ended run; its `key` is the run's
+//! id with the time of the end, so a run that is retried and ends again has another session. The engine or the command that
+//! ends a run adds the session. If that was killed first, the start of the next run of `issue` adds it.
 
 use std::fs;
 use std::io;
@@ -18,8 +19,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::workspace::Workspace;
 
-/// How many entries of each list are kept; the oldest are dropped.
-const LIST_LIMITS: [(&str, usize); 3] = [("sessions", 100), ("mistakes", 50), ("successes", 50)];
+const MAX_SESSIONS: usize = 100;
+
+/// How many entries of a list are kept; the oldest are dropped. Other lists have no limit.
+const LIST_LIMITS: [(&str, usize); 3] = [("sessions", MAX_SESSIONS), ("mistakes", 50), ("successes", 50)];
 
 /// Brings the file up to date and returns its content; null if there is none.
 pub(crate) async fn up_to_date(workspace: &Workspace, store: &AnyStore) -> Result<Value, Failure> {
@@ -94,7 +97,8 @@ fn list<'a>(content: &'a Value, name: &str) -> &'a [Value] {
     content[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether the run has ended in this repository, is no rehearsal, and the file has no session of this revision of it.
+/// Returns whether a run of `issue` of this repository has ended and is not yet in the file at its present revision. A
+/// rehearsal is never missing.
 fn is_missing(content: &Value, row: &RunListing, repo_dir: &str) -> bool {
     let is_known =
         |session: &Value| session["run"] == row.run.as_str() && session["revision"] == row.revision.0;
@@ -135,8 +139,8 @@ fn repository(url: &str, repo_dir: &str) -> String {
 fn add(content: &mut Value, mut session: Value, repository: &str) -> bool {
     let sessions = list(content, "sessions");
     let is_known = sessions.iter().any(|known| known["key"] == session["key"]);
-    // Do not add a session again that the full list has dropped.
-    let is_dropped = sessions.len() >= LIST_LIMITS[0].1
+    // A session that ended before all those of a full list was dropped from it; do not add it again.
+    let is_dropped = sessions.len() >= MAX_SESSIONS
         && sessions[0]["ended_at"].as_str().unwrap_or_default()
             >= session["ended_at"].as_str().unwrap_or_default();
     if is_known || is_dropped {
@@ -178,12 +182,14 @@ fn add(content: &mut Value, mut session: Value, repository: &str) -> bool {
 
 /// Appends to a list and drops its oldest entries.
 fn push(content: &mut Value, name: &str, entry: Value) {
-    let limit = LIST_LIMITS.iter().find(|(kept, _)| *kept == name).map_or(usize::MAX, |(_, limit)| *limit);
+    let limit =
+        LIST_LIMITS.iter().find(|(limited, _)| *limited == name).map_or(usize::MAX, |(_, limit)| *limit);
     let kept = list(content, name);
     let kept = &kept[(kept.len() + 1).saturating_sub(limit)..];
     content[name] = kept.iter().cloned().chain([entry]).collect();
 }
 
+/// Adds those values to the list `known` that it does not have.
 fn add_once(known: &mut Value, new: &[Value]) {
     let mut all = known.as_array().cloned().unwrap_or_default();
     for value in new {

@@ -1,5 +1,7 @@
-//! Rewrites arguments that clap cannot parse as they are typed: `--env A=1 B=2 wf.yaml`, where it would take `wf.yaml` for
-//! another value of `--env`, and `--log-level DEBUG run`, because it knows that flag only after `run`.
+//! Rewrites two forms of arguments that clap cannot parse as they are typed:
+//!
+//! * `--env A=1 B=2 wf.yaml`: clap would take `wf.yaml` for another value of `--env`;
+//! * `--log-level DEBUG run`: clap knows this flag only after `run`.
 
 use std::ffi::OsString;
 
@@ -16,6 +18,7 @@ pub(super) fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsSt
     let mut after_env = false;
     for argument in arguments {
         let is_value = after_env && is_variable(&argument);
+        // The first value has its flag already.
         if is_value && rewritten.last().is_some_and(|last| last != "--env") {
             rewritten.push("--env".into());
         }

@@ -47,22 +47,26 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let stop = StopFlag::new().map_err(cannot)?;
     stop.on_signals().map_err(cannot)?;
     let runner = CheckRunner { tree: &workspace.repo, logs: logs.path(), env: Vec::new(), stop };
+    let mut passed = true;
     let show = |result: &CheckResult| {
+        passed &= result.passed();
         if !arguments.json {
             print(result);
         }
     };
-    let mut results = match runner.run(&specs, show) {
+    let ended = runner.run(&specs, show);
+    if !passed {
+        // The output has their paths.
+        let _ = logs.keep();
+    }
+    let mut results = match ended {
         Ok(results) => results,
         Err(CheckError::Stopped) => return Ok(Exit::Interrupted),
         Err(error) => return Err(Failure::from_error(Exit::Failed, &error)),
     };
-    let passed = results.iter().all(CheckResult::passed);
     if passed {
         // The logs are removed with their directory.
         results.iter_mut().for_each(|result| result.log = None);
-    } else {
-        let _ = logs.keep();
     }
     if arguments.json {
         output::json_pretty(&json!({ "passed": passed, "checks": results }));

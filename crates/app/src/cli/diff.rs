@@ -69,14 +69,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Prints the differences, grouped by step. `steps_key` is the field of the document that has the steps.
 pub(super) fn print(found: &[Difference], steps_key: &str) {
-    let mut group = Vec::new();
+    let mut group = None;
     for difference in found {
-        let (step_path, field) = step_and_field(difference, steps_key);
-        if step_path != group {
-            output::data(styled(BOLD, step_path.join(" ")));
-            group = step_path;
+        let (step, field) = step_and_field(difference, steps_key);
+        if step != group {
+            output::data(styled(BOLD, step.unwrap_or_default()));
+            group = step;
         }
-        output::data(line(difference, &field, if group.is_empty() { "" } else { "  " }));
+        output::data(line(difference, &field, if group.is_none() { "" } else { "  " }));
     }
 }
 
@@ -114,16 +114,16 @@ fn print_header(run: &RunId, old: &Side, new: &Side) {
     }
 }
 
-/// Splits the path of a difference into the step, if it is inside one, and the field. The step path is empty
-/// otherwise: a whole step that was added or removed is a field of the document.
-fn step_and_field<'d>(difference: &'d Difference, steps_key: &str) -> (Vec<&'d str>, String) {
+/// Splits the path of a difference into the step and its field. Without a step, the field is one of the document; that
+/// is also so for a whole step that was added or removed.
+fn step_and_field<'d>(difference: &'d Difference, steps_key: &str) -> (Option<&'d str>, String) {
     let path: Vec<_> = difference.path().0.iter().map(String::as_str).collect();
-    let (step_path, field) = match path.as_slice() {
+    let (step, field) = match path.as_slice() {
         ["document", steps, step, field @ ..] if *steps == steps_key && !field.is_empty() => {
-            (vec![*step], field)
+            (Some(*step), field)
         }
-        ["document", field @ ..] => (vec![], field),
-        field => (vec![], field),
+        ["document", field @ ..] => (None, field),
+        field => (None, field),
     };
     let mut text = String::new();
     for key in field {
@@ -133,7 +133,7 @@ fn step_and_field<'d>(difference: &'d Difference, steps_key: &str) -> (Vec<&'d s
             Err(_) => text.push_str(&format!(".{key}")),
         }
     }
-    (step_path, text)
+    (step, text)
 }
 
 fn line(difference: &Difference, field: &str, indent: &str) -> String {

@@ -1,6 +1,6 @@
 //! `callboard export RUN`.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use protocol::RunId;
@@ -57,23 +57,30 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let attempts = store.local_dir().attempts_dir();
         let host = store::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
+        let unwritable = |error: &std::io::Error| {
+            Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))
+        };
         let failed = |error: runner::ExportError| {
-            let failure =
-                Failure::from_error(Exit::Store, &error).context(format_args!("cannot export run `{run}`"));
-            match error {
-                runner::ExportError::Changed { .. } => failure.hint("an agent is writing to it; try again"),
-                _ => failure,
+            let failure = || {
+                Failure::from_error(Exit::Store, &error).context(format_args!("cannot export run `{run}`"))
+            };
+            match &error {
+                // The disk of the archive is not that of the store.
+                runner::ExportError::Write(source) => unwritable(source),
+                runner::ExportError::Changed { .. } => failure().hint("an agent is writing to it; try again"),
+                _ => failure(),
             }
         };
         if output == Path::new("-") {
             let mut out = std::io::stdout().lock();
             let exported = runner::export(store.as_ref(), &run, &attempts, logs, &host, &mut out).await;
-            note_remote_files(&exported.map_err(failed)?);
+            match exported {
+                // A closed pipe is a success, as for all other output.
+                Err(runner::ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {}
+                exported => note_remote_files(&exported.map_err(failed)?),
+            }
             return Ok(Exit::Success);
         }
-        let unwritable = |error: &std::io::Error| {
-            Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))
-        };
         let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());
         // Written to a temporary file first, so that an archive is complete or missing.
         let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
@@ -96,7 +103,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })
 }
 
-/// Writes the documents of a run below a directory, at their paths in the repository. Overwrites nothing.
+/// Writes the documents of a run below a directory, at their paths in the repository, or at their absolute paths if they are
+/// outside of it. Overwrites nothing.
 async fn write_documents(
     workspace: &Workspace,
     store: &AnyStore,

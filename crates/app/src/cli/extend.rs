@@ -54,16 +54,18 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             CycleRequest::Extend { text: arguments.text.clone(), max_iterations: arguments.max_iterations };
         let cycle_request = serde_json::to_value(&cycle_request).expect("BUG: a request is plain data");
         let request = Request::Protocol(cycle_request);
-        control::refuse_inside_attempt_and_record(&mut journal, "extend", &request).await?;
+        // First, because the journal of another protocol cannot record this request.
         let name = journal.kind().info().name;
         if name != Cycle::NAME {
             return Err(not_a_cycle(&run, name));
         }
+        control::refuse_inside_attempt_and_record(&mut journal, "extend", &request).await?;
         let is_over = matches!(journal.state.run.status, RunStatus::Finished(_));
         if !is_over || control::engine_of(&store, &run).await?.is_some() {
             let control = ControlRequest { action: "extend".to_owned(), request, reason: None };
-            control.submit(&workspace, &store, &run).await.map_err(with_limit_hint)?;
+            let handled_by = control.submit(&workspace, &store, &run).await.map_err(with_limit_hint)?;
             output::message(format_args!("the extension of `{run}` begins with its next iteration"));
+            control::note_how_run_continues(&run, &handled_by);
             return Ok(Exit::Success);
         }
         let options = engine_config.options(&journal.spec.options);

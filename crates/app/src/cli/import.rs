@@ -96,7 +96,7 @@ pub(super) struct Arguments {
     peer: peer::PeerFlags,
 }
 
-/// Fails for a JSON file, which is no archive, with the reason why it is no document that can be imported either.
+/// Fails for a JSON file: it is no archive, and not one of the documents that were tried before. The error says why.
 fn refuse_json(file: &Path) -> Result<(), Failure> {
     if file.extension().is_none_or(|extension| extension != "json") {
         return Ok(());
@@ -248,7 +248,7 @@ fn print(imported: &Imported, json: bool) {
     }
 }
 
-/// Says why a document of another program was not imported.
+/// Turns the error of a document import into a failure.
 fn import_failure(error: &DocumentImportError, run: &RunId, file: &Path) -> Failure {
     Failure::from_document_import(error, run, file)
         .context(format_args!("cannot import `{}`", file.display()))
@@ -261,6 +261,7 @@ fn note_moved_files(moved: Option<QuarantinedViews>) {
     }
 }
 
+/// Turns the error of an archive import into a failure.
 fn refused(file: &Path, error: &ImportError) -> Failure {
     let exit = match error {
         ImportError::Exists(_) | ImportError::LeftoverAttempts { .. } => Exit::Refused,

@@ -65,7 +65,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 /// Returns the items of all runs. A run that cannot be read is left out with a note. Of a series, such as the cycles of
-/// one spec, only the newest run counts.
+/// one spec, only the newest run counts, because it takes over what the earlier ones have left open.
 async fn all_items(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxItem>, Failure> {
     let rows = store.runs().await?;
     let mut items = Vec::new();
@@ -89,7 +89,8 @@ async fn all_items(workspace: &Workspace, store: &AnyStore) -> Result<Vec<InboxI
     Ok(items)
 }
 
-/// Whether the run is worth loading. What an ended run has left open is taken over by the next run of its series.
+/// Whether the run is worth loading. A draining or finishing run asks nothing any more. A run that ended without a failure
+/// can have open questions only if it is in a series, whose next run takes the answers.
 fn may_have_items(summary: &Summary, is_in_series: bool) -> bool {
     match summary.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => true,
@@ -106,6 +107,7 @@ async fn items_of_run(handle: &RunHandle) -> Result<Vec<InboxItem>, Failure> {
         let history = handle.history(&run_at).await?;
         for item in &mut questions {
             let Some(step) = &item.step else { continue };
+            // A step that asks has had no live attempt since it began to ask.
             item.since = history.idle_since.get(step).copied();
             item.changes = inbox::changes(&run_at, step).unwrap_or_else(|error| {
                 output::note(format_args!("the changes of run `{}` cannot be shown: {error}", handle.run));
@@ -127,6 +129,7 @@ fn print(item: &InboxItem, now: Timestamp) {
         styled(YELLOW, item.kind.word()),
         styled(DIM, format_args!("{}{}", item.title, ago.unwrap_or_default())),
     ));
+    // The results of the steps before.
     for Upstream { step, artifacts, logs } in &item.upstream {
         output::data(format_args!("  {step}"));
         artifacts.iter().for_each(|artifact| output::data(format_args!("    file {artifact}")));

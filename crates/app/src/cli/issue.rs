@@ -112,6 +112,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let is_rehearsal = arguments.start.rehearse.is_given();
     match arguments.continues {
         false => refuse_existing(&workspace, &tracker, &branch, is_rehearsal)?,
+        // A rehearsal does not ask the remote.
         true if is_rehearsal => {}
         true => continue_branch(&workspace, &branch)?,
     }
@@ -167,7 +168,7 @@ fn refuse_existing(
     }
 }
 
-/// Takes the branch of an earlier run from the remote, if it is not here or is older here.
+/// Fetches the branch of an earlier run from the remote, if it is missing or older here.
 fn continue_branch(workspace: &Workspace, branch: &str) -> Result<(), Failure> {
     git::fetch_branch(&workspace.repo, branch).map_err(|error| {
         Failure::new(Exit::Refused, format!("cannot continue branch `{branch}` of the remote"))
@@ -226,7 +227,7 @@ impl Arguments {
         }
     }
 
-    /// Lets the work start from the branch of `--base`.
+    /// Lets the work start from the branch of `--base`. Without the flag, tells the user if HEAD is detached.
     fn set_base(&self, workspace: &Workspace, worktrees: &mut WorktreeOptions) -> Result<(), Failure> {
         let Some(base) = &self.base else {
             if worktrees.base.is_none() {
@@ -258,13 +259,14 @@ impl Arguments {
             pipeline_attempts: self.pipeline_attempts.unwrap_or(DEFAULT_PIPELINE_ATTEMPTS),
             close_issue: if self.close { CloseIssue::ByRun } else { CloseIssue::ByMerge },
             timeout: self.timeout,
+            // An existing pull request is moved to the base only if the user has named one.
             retarget_pull_request: self.base.is_some(),
             ..definition(workspace, issue, tracker, worktrees, is_rehearsal)?
         })
     }
 }
 
-/// Returns the definition of a run without flags.
+/// Returns the definition of a run that is started without flags.
 pub(super) fn definition(
     workspace: &Workspace,
     issue: IssueData,
@@ -314,7 +316,7 @@ fn learnings(workspace: &Workspace) -> Result<Value, Failure> {
     })
 }
 
-/// Returns the check of a rehearsal in a repository that has none. It is not run.
+/// Returns the check of a rehearsal in a repository that has none. The build needs one, although a rehearsal does not run it.
 fn rehearsed_check() -> CheckSpec {
     CheckSpec { name: "test".to_owned(), command: vec!["true".to_owned()], timeout: Duration::from_secs(60) }
 }

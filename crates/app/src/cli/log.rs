@@ -106,9 +106,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             loop {
                 let run_at = handle.run_at(None).await?;
                 let has_ended = run_at.engine_exit().is_some() && run_at.revision <= watch.after();
-                // The entries may be about steps that have appeared since the last ones.
-                if let Some(full) = &mut log.full {
-                    *full = run_at;
+                // The entries may be about steps that the run has created meanwhile.
+                if let Some(newest) = &mut log.run_at {
+                    *newest = run_at;
                 }
                 for stored in &entries {
                     log.print_stored(stored)?;
@@ -146,7 +146,7 @@ struct Log<'a> {
     json: bool,
     step: Option<StepId>,
     /// The newest state of the run, with --full.
-    full: Option<RunAtRevision>,
+    run_at: Option<RunAtRevision>,
     /// Attempts that have started and not ended, with --full. They may have started before the first entry that is shown.
     running: BTreeMap<AttemptId, StepKind>,
     /// The host of each attempt, with --full on a shared store.
@@ -164,9 +164,9 @@ impl<'a> Log<'a> {
             (Some(run_at), Some(step)) => Some(handle.step(run_at, step)?),
             (_, None) | (None, _) => None,
         };
-        let full = run_at.filter(|_| arguments.full);
+        let run_at = run_at.filter(|_| arguments.full);
         let (mut running, mut hosts) = (BTreeMap::new(), BTreeMap::new());
-        if let Some(run_at) = &full {
+        if let Some(run_at) = &run_at {
             for record in handle.history(run_at).await?.attempts {
                 if record.end.is_none() && step.as_ref().is_none_or(|step| *step == record.id.step) {
                     running.insert(record.id.clone(), record.kind);
@@ -176,11 +176,11 @@ impl<'a> Log<'a> {
                 }
             }
         }
-        Ok(Self { handle, kind, json: arguments.json, step, full, running, hosts })
+        Ok(Self { handle, kind, json: arguments.json, step, run_at, running, hosts })
     }
 
     fn print_stored(&mut self, stored: &StoredEntry) -> Result<(), Failure> {
-        if self.json && self.step.is_none() && self.full.is_none() {
+        if self.json && self.step.is_none() && self.run_at.is_none() {
             return print_as_stored(stored);
         }
         if let Some(entry) = self.decode_if_selected(stored)? {
@@ -254,7 +254,7 @@ impl<'a> Log<'a> {
 
     /// Records the attempts that the entry starts. Returns the prompt and the report of the one that it ends.
     fn track_attempts(&mut self, entry: &Entry) -> Option<AttemptIo> {
-        self.full.as_ref()?;
+        self.run_at.as_ref()?;
         if self.handle.store.is_shared() {
             // The history has no attempts that start while the log is followed.
             self.hosts.extend(started(entry).map(|(attempt, _)| (attempt, entry.by.host().to_owned())));
@@ -274,7 +274,7 @@ impl<'a> Log<'a> {
         step_kind: StepKind,
         report: Option<&Report>,
     ) -> Option<AttemptIo> {
-        let machine = self.full.as_ref()?.machine();
+        let machine = self.run_at.as_ref()?.machine();
         let host = self.hosts.get(attempt).and_then(|host| self.handle.host_of_files(attempt, host));
         if let Some(host) = host {
             return Some(AttemptIo::remote(host, (attempt, step_kind), report));
@@ -323,7 +323,7 @@ impl<'a> Log<'a> {
                 output::data(format_args!("     report of {name}: none was accepted"));
                 if let Some(rejected) = rejected {
                     output::data(format_args!("     refused: {}", output::single_line(&rejected.reason)));
-                    print_text(&rejected.report);
+                    rejected.report.iter().for_each(print_text);
                 }
                 for (name, lines) in [("stdout", stdout), ("stderr", stderr)] {
                     if !lines.is_empty() {
@@ -339,6 +339,7 @@ impl<'a> Log<'a> {
             AttemptReport::Gone => {
                 output::data(format_args!("     report of {name}: its directory is gone"));
             }
+            // The engine did the work itself.
             AttemptReport::None => output::data(format_args!("     report of {name}: none")),
             AttemptReport::Remote => {
                 output::data(format_args!("     report of {name}: {}", location("stdout.log")));

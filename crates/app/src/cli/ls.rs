@@ -112,7 +112,7 @@ fn parse_since(text: &str) -> Result<Since, String> {
 /// A run and its decoded summary.
 struct ListedRun {
     row: RunListing,
-    /// `None` if another version wrote it.
+    /// `None` if the run cannot be read, or another version wrote it.
     summary: Option<Summary>,
     engine: EnginePresence,
     /// Whether the store is shared with other hosts.
@@ -173,8 +173,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     })?;
     // The sort is stable: of equal runs, and of unreadable ones, the older comes first.
     listed.sort_by(|one, other| compare(arguments.sort, one, other));
-    let first = listed.len() - arguments.limit.unwrap_or(usize::MAX).min(listed.len());
-    listed.drain(..first);
+    let omitted = listed.len() - arguments.limit.unwrap_or(usize::MAX).min(listed.len());
+    listed.drain(..omitted);
     if arguments.reverse {
         listed.reverse();
     }
@@ -354,7 +354,7 @@ impl ListedRun {
         }
     }
 
-    /// The store leaves the protocol of an unreadable run empty.
+    /// Whether the store can read the run. It leaves the protocol of an unreadable one empty.
     fn is_readable(&self) -> bool {
         !self.row.protocol.is_empty()
     }

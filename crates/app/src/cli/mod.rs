@@ -120,12 +120,12 @@ enum Command {
 pub(crate) fn main() -> ExitCode {
     bugs::install_panic_hook();
     let parsed = match state::parse_get(std::env::args_os()) {
-        Some((events, arguments)) => Ok((events, Command::State(arguments))),
+        Some((json, arguments)) => Ok((json, Command::State(arguments))),
         None => help::command()
             .try_get_matches_from(argument_rewriting::rewrite(std::env::args_os()))
-            .and_then(|matches| Ok((prints_events(&matches), Cli::from_arg_matches(&matches)?.command))),
+            .and_then(|matches| Ok((prints_json(&matches), Cli::from_arg_matches(&matches)?.command))),
     };
-    let (events, command) = match parsed {
+    let (prints_json, command) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
@@ -142,7 +142,7 @@ pub(crate) fn main() -> ExitCode {
     match dispatch(command) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            if events {
+            if prints_json {
                 output::json(&failure.event());
             }
             output::failure(&failure);
@@ -151,8 +151,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Returns whether the command prints JSON events: then a failure is printed as an event, too.
-fn prints_events(matches: &ArgMatches) -> bool {
+/// Returns whether the command runs an engine or works on a document, and prints JSON: then a failure is printed as JSON, too.
+fn prints_json(matches: &ArgMatches) -> bool {
     let starts_engine =
         |name: &str| ["run", "peer", "team", "cycle", "issue", "resume", "retry", "extend"].contains(&name);
     matches.subcommand().is_some_and(|(name, given)| {

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     step: String,
 
     /// The attempt, as turn and attempt [default: the newest]
-    #[arg(long, value_name = "TURN.ATTEMPT", value_parser = attempt_of_step)]
+    #[arg(long, value_name = "TURN.ATTEMPT", value_parser = parse_attempt)]
     attempt: Option<(Option<String>, Turn, AttemptNo)>,
 
     /// Generate the prompt that the next attempt would get now
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 }
 
 /// Parses `TURN.ATTEMPT`. The step before it is `None` unless it is written `STEP#TURN.ATTEMPT`.
-fn attempt_of_step(text: &str) -> Result<(Option<String>, Turn, AttemptNo), String> {
+fn parse_attempt(text: &str) -> Result<(Option<String>, Turn, AttemptNo), String> {
     let (step, number) = text.rsplit_once('#').map_or((None, text), |(step, number)| (Some(step), number));
     let attempt: Result<AttemptId, _> = format!("step#{number}").parse();
     attempt
@@ -132,6 +132,7 @@ fn find_attempt(
     (turn, attempt_no): (Turn, AttemptNo),
 ) -> Result<AttemptId, Failure> {
     let id = AttemptId { step: step.clone(), turn, attempt_no };
+    // Where checks are turns (`steps`), a command attempt runs the checks of a step and has no prompt.
     if let Some(record) = history.attempts.iter().find(|record| record.id == id) {
         return match record.kind {
             StepKind::Agent => Ok(id),

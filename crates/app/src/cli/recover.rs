@@ -29,8 +29,8 @@ use crate::workspace::{LocationArgs, Workspace};
 /// Refused while a run has an engine. Exits with 0 if nothing is lost, with 1 if something is.
 ///
 /// A store on NATS is repaired in place, while other runs continue: messages that Callboard did not write are moved from the
-/// journal to the object store, and a deleted bucket of documents is written again. A deleted journal or deleted blobs cannot be restored: the report
-/// lists what they contained, and the exit code is 5.
+/// journal to the object store, and a deleted bucket of documents is written again. A deleted journal or deleted blobs cannot
+/// be restored: the report lists what they contained, and the exit code is 5.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   callboard recover --dry-run           # list the damage and the result for each run

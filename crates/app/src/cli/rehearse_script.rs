@@ -65,7 +65,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the steps of a protocol, and the command that takes its script.
+/// Returns the steps of a protocol, and the command that takes its script with `--rehearse`.
 fn of_protocol(name: &str) -> Result<(ScriptSteps, String), Failure> {
     let protocols = crate::program().protocols;
     let info = protocols.find(name).map(ProtocolKind::info).ok_or_else(|| {

@@ -86,14 +86,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return submit_partial_output(&attempt, &bytes);
     }
     attempt.check_fields(&bytes)?;
-    submit(&attempt.dir, &attempt.expected, &bytes).map_err(|error| {
-        let exit = match error {
-            SubmitError::TooLarge { .. } | SubmitError::Invalid(_) => Exit::Usage,
-            SubmitError::Write { .. } => Exit::Store,
-        };
-        Failure::from_error(exit, &error)
-    })?;
-    attempt.refuse_if_abandoned()?;
+    attempt.submit(&bytes)?;
     output::message(format_args!("accepted the report of `{}`", attempt.id));
     Ok(Exit::Success)
 }
@@ -184,11 +177,23 @@ impl Attempt {
                 "ended_at": now,
             })
         });
+        if !report["communication"].is_object() {
+            report["communication"] = json!({});
+        }
         let mut items = report["communication"][list].as_array().cloned().unwrap_or_default();
         items.push(item);
         report["communication"][list] = items.into();
-        submit(&self.dir, &self.expected, report.to_string().as_bytes())
-            .map_err(|error| Failure::from_error(Exit::Usage, &error))?;
+        self.submit(report.to_string().as_bytes())
+    }
+
+    fn submit(&self, bytes: &[u8]) -> Result<(), Failure> {
+        submit(&self.dir, &self.expected, bytes).map_err(|error| {
+            let exit = match error {
+                SubmitError::TooLarge { .. } | SubmitError::Invalid(_) => Exit::Usage,
+                SubmitError::Write { .. } => Exit::Store,
+            };
+            Failure::from_error(exit, &error)
+        })?;
         self.refuse_if_abandoned()
     }
 

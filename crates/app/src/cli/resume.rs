@@ -123,7 +123,7 @@ pub(super) async fn resume(
     }
     control::refuse_inside_attempt_and_record(&mut journal, "resume", &Request::Resume).await?;
     engine::require_known_roles_of_run(&engine_config, &journal)?;
-    // The engine of a paused run may be alive. Then it only needs the request.
+    // The engine of a paused run may be alive. Then it only needs the request, but it cannot take new flags.
     let paused = journal.state.run.status == RunStatus::Paused;
     let new_engine_flags = arguments.new_engine_flags();
     if paused

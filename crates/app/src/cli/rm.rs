@@ -12,6 +12,7 @@ use store::{AnyStore, EngineLock, EngineLockError, LockPurpose};
 use super::block_on;
 use crate::config::Flags;
 use crate::control;
+use crate::engine::notify::notified_dir;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::run_status;
@@ -101,7 +102,8 @@ pub(super) fn refuse_unfinished(journal: &Journal) -> Result<(), Failure> {
     }
 }
 
-/// Removes the attempts, the views and the worktrees of a run on this machine.
+/// Removes the views, the directory, the worktrees, the engine's log and the attempts of a run, as far as they are on this
+/// machine.
 fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     let run = &journal.run;
     let options = &journal.spec.options;
@@ -133,6 +135,9 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     }
     let local_dir = store.local_dir_for_repo(Path::new(&options.location.repo_dir));
     let local_dir = local_dir.unwrap_or_else(|_| store.local_dir().clone());
+    // A later run of that name asks anew.
+    let notified = notified_dir(store).join(run.as_str());
+    expect_removed(&notified, fs::remove_dir_all(&notified))?;
     let log = local_dir.engines_dir().join(format!("{run}.log"));
     expect_removed(&log, fs::remove_file(&log))?;
     let attempts = local_dir.attempts_dir().join(run.as_str());

@@ -149,7 +149,7 @@ impl From<FailurePolicy> for OnFailure {
     }
 }
 
-/// Flags of an older tool that have no effect. They are accepted so that its scripts keep working.
+/// Flags of the original of `steps` that have no effect. They are accepted so that scripts written for it keep working.
 #[derive(Debug, clap::Args)]
 struct ObsoleteFlags {
     #[arg(long, hide = true)]

@@ -109,7 +109,7 @@ mod tests {
     fn only_a_valid_get_takes_the_fast_path() {
         let parsed = |line: &str| {
             let words = line.split(' ').map(OsString::from);
-            parse_get(words).map(|(events, _)| events)
+            parse_get(words).map(|(json, _)| json)
         };
         assert_eq!(parsed("callboard state get"), Some(false));
         assert_eq!(parsed("callboard state get a --path /b --json --repo ."), Some(true));

@@ -34,6 +34,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     block_on(async {
         let (store, run) = workspace.find_run(&arguments.run).await?;
         let journal = workspace.load(&store, &run).await?;
+        // The run is ending already: some protocols refuse to stop it while its engine is at work.
         if let RunStatus::Draining(_) | RunStatus::Finishing(_) = journal.state.run.status {
             control::refuse_while_engine_runs(&store, &journal, "stop").await?;
         }

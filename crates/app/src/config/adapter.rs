@@ -24,7 +24,7 @@ pub(crate) struct Adapter {
     pub(crate) report: ReportRule,
     /// Variables that are set for the agent. Never printed: they may be secrets.
     pub(crate) env: BTreeMap<String, String>,
-    /// Variables of our environment that are passed on, besides the default ones.
+    /// Variables of the engine's environment that the agent gets, besides those of the default allow-list.
     pub(crate) pass_env: Vec<String>,
     /// The timeout of an attempt, unless the step sets one.
     pub(crate) timeout: Option<Duration>,
@@ -41,7 +41,7 @@ pub(crate) enum Launch {
     Command(Vec<String>),
     /// A line for `sh -c`.
     Shell(String),
-    /// A program that takes the six flags of the wrapper contract, followed by these arguments.
+    /// A program that is called with the six flags of the wrapper contract (docs/agents.md), then with these arguments.
     Wrapper { program: PathBuf, args: Vec<String> },
 }
 
@@ -78,9 +78,9 @@ fn launch(
     name: &Spanned<DeString<'_>>,
     table: &DeTable<'_>,
 ) -> Option<Launch> {
-    let entries = ["command", "shell", "wrapper"].map(|key| table.get(key).map(|value| (key, value)));
-    let mut entries = entries.into_iter().flatten();
-    let (Some((key, value)), other) = (entries.next(), entries.next()) else {
+    let launch_keys = ["command", "shell", "wrapper"].map(|key| table.get(key).map(|value| (key, value)));
+    let mut launch_keys = launch_keys.into_iter().flatten();
+    let (Some((key, value)), other) = (launch_keys.next(), launch_keys.next()) else {
         let message = format!("`{table_name}` has no `command`, `shell` or `wrapper`");
         let hint = "set `command = [\"program\", \"argument\"]`, `shell = \"line\"` or `wrapper = \"path\"`";
         reader.error_with_hint(name.span(), message, hint);
@@ -172,7 +172,7 @@ pub(super) fn pass_env(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<String
     names
 }
 
-/// Rejects invalid variable names, and names that mark our own attempts.
+/// Rejects invalid names, and names with the prefix of the variables by which the engine finds the processes of an attempt.
 fn check_variable_name(reader: &mut Reader<'_>, key: &str, name: &str, at: std::ops::Range<usize>) {
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -16,10 +16,10 @@ const KEYS: [&str; 2] = ["command", "timeout"];
 /// The timeout of a check that sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// The checks that sources set, in the order in which the files name them.
+/// The checks that configuration files set, in the order in which the files name them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Checks {
-    /// `None` if no source has `[checks]`: then they are detected. An empty table only turns that off.
+    /// `None` if no file has `[checks]`: then the checks are detected. An empty table turns the detection off.
     set: Option<Vec<Sourced<CheckSpec>>>,
 }
 
@@ -31,8 +31,8 @@ impl Checks {
         own.extend(weaker.into_iter().filter(|check| !names.contains(&check.value.name)));
     }
 
-    /// Returns the checks of the project at `root`: those that a source sets, or else those that its files suggest. Reads these
-    /// files only on demand, because most commands do not need them.
+    /// Returns the checks of the project at `root`: those that are set, or else those that the project's files
+    /// suggest. Reads these files only now, because most commands do not need them.
     pub(crate) fn resolve(&self, root: &Path) -> Vec<Sourced<CheckSpec>> {
         match &self.set {
             Some(set) => set.clone(),
@@ -40,7 +40,7 @@ impl Checks {
         }
     }
 
-    /// Whether a source has `[checks]`.
+    /// Whether a configuration file has `[checks]`.
     pub(crate) fn is_set(&self) -> bool {
         self.set.is_some()
     }

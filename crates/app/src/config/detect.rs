@@ -1,7 +1,7 @@
 //! Which checks the files of a project suggest: Cargo, npm, Python, Go, Make.
 //!
 //! A linter or a type checker is suggested only if the project configures it: its default rules may not be those of the
-//! project, and it may not be installed.
+//! project, and it may not be installed. `go vet` is always suggested: it comes with Go and needs no configuration.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 pub(super) struct DetectedCheck {
     pub(super) name: String,
     pub(super) command: Vec<String>,
-    /// The file that suggests it.
+    /// The file that suggests it, relative to the root of the project.
     pub(super) file: &'static str,
 }
 
@@ -90,7 +90,7 @@ impl Project<'_> {
 
     fn npm(&self) -> Vec<DetectedCheck> {
         const FILE: &str = "package.json";
-        // What `npm init` writes.
+        // The text of the failing `test` script that `npm init` writes.
         const NO_TEST: &str = "no test specified";
         const SCRIPTS: [(&str, &str); 3] = [("test", "test"), ("lint", "lint"), ("types", "typecheck")];
         let Some(text) = self.text(FILE) else { return Vec::new() };
@@ -146,12 +146,14 @@ impl Project<'_> {
             return Vec::new();
         };
         let text = self.text(file).unwrap_or_default();
-        // `a b: c` is a rule for `a` and `b`; `a := b` is a variable.
+        // `a b: c` is a rule for `a` and `b`; `a := b` and `a = b:c` are variables.
         let targets: Vec<&str> = text
             .lines()
             .filter(|line| !line.starts_with([' ', '\t', '#']))
             .filter_map(|line| {
-                line.split_once(':').filter(|(_, rest)| !rest.trim_start_matches(':').starts_with('='))
+                line.split_once(':').filter(|(targets, rest)| {
+                    !targets.contains('=') && !rest.trim_start_matches(':').starts_with('=')
+                })
             })
             .flat_map(|(targets, _)| targets.split_whitespace())
             .collect();
@@ -241,7 +243,8 @@ mod tests {
 
     #[test]
     fn rules_of_a_makefile_count_and_its_variables_and_recipes_do_not() {
-        let makefile = "test := x\nlint types: all\n\techo test: no\n# test: no\nall:\n";
+        let makefile =
+            "test := x\ntest = docker run test:v1\nlint types: all\n\techo test: no\n# test: no\nall:\n";
         assert_eq!(
             detected(&[("Makefile", makefile)]),
             ["lint = make lint (Makefile)", "types = make types (Makefile)"]

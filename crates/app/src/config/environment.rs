@@ -1,6 +1,6 @@
 //! `CALLBOARD_JOBS`, `CALLBOARD_MAX_ATTEMPTS`, `CALLBOARD_BACKOFF`, `CALLBOARD_STORE`, and the variables of NATS.
 //!
-//! Other `CALLBOARD_` variables are ignored: they mark attempts, and a `callboard` started by an agent inherits them.
+//! Other `CALLBOARD_` variables are no settings. Most mark attempts, and a `callboard` started by an agent inherits them.
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroU32;

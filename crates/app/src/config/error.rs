@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// All errors, those of stronger sources first.
+/// All errors. Those of flags come first, then those of environment variables, the project's file and the user's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigErrors(pub(crate) Vec<ConfigError>);
 

@@ -1,4 +1,4 @@
-//! Reads one TOML file into a [`Layer`].
+//! Reads one TOML file with settings (`callboard.toml`, or the user's own file) into a [`Layer`].
 
 use std::io;
 use std::num::NonZeroU32;
@@ -23,6 +23,7 @@ const KEYS: [&str; 9] =
 /// A parsed value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
+/// Reads the settings of a file. A missing file has none. Errors are added to `errors`.
 pub(super) fn read(path: &Path, origin: Origin, errors: &mut Vec<ConfigError>) -> Layer {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -225,9 +226,8 @@ impl Reader<'_> {
 
     /// Reads the directory or the address of the store.
     pub(super) fn store(&mut self, key: &str, value: &Value<'_>) -> Option<StoreAddress> {
-        let text = value.get_ref().as_str().filter(|text| text.contains("://"));
-        let Some(text) = text else { return self.path(key, value).map(StoreAddress::Directory) };
-        match StoreAddress::read(text.as_ref()) {
+        match StoreAddress::read(value.get_ref().as_str().unwrap_or_default().as_ref()) {
+            Ok(StoreAddress::Directory(_)) => self.path(key, value).map(StoreAddress::Directory),
             Ok(address) => Some(address),
             Err(error) => {
                 // Do not quote the address: it may contain a password.

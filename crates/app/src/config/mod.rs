@@ -51,11 +51,12 @@ pub(crate) struct Config {
     /// The number of attempts that may run at once. `None` means the number of processors.
     jobs: Option<Sourced<NonZeroU32>>,
     pub(crate) max_attempts: Sourced<NonZeroU32>,
-    /// The longest back-off before the second attempt of a step. It doubles with each further attempt.
+    /// The longest back-off before the second attempt of a step. It doubles with each further attempt. Each back-off is cut by up
+    /// to half at random.
     pub(crate) backoff: Sourced<Duration>,
     /// `None` means the default directory of the repository.
     store: Option<Sourced<StoreAddress>>,
-    /// Options of a store on NATS, which are also applied to the settings in `store`.
+    /// Options of a store on NATS. They are already applied to `store`; other addresses need them, too.
     nats: NatsOptions,
     /// The command that is run for each new item of the inbox.
     pub(crate) notify: Option<Sourced<Vec<String>>>,
@@ -149,7 +150,7 @@ impl Config {
         if let Some(path) = sources.user_file {
             layer.merge_weaker(file::read(&path, Origin::UserFile(path.clone()), &mut errors));
         }
-        // The reader has already reported the incomplete settings within one file, with their position.
+        // `file::read` has reported what is incomplete within one file, with its position. This is about all sources together.
         if errors.is_empty() {
             errors.extend(layer.incomplete_settings());
         }
@@ -158,7 +159,7 @@ impl Config {
 }
 
 fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
-    let store = flags.store.and_then(|typed| match parse_store_flag(&typed) {
+    let store = flags.store.and_then(|value| match parse_store_flag(&value) {
         Ok(address) => Some(Sourced::new(address, Origin::Flag("--store"))),
         Err((message, hint)) => {
             errors.push(ConfigError { location: ErrorLocation::Flag("--store"), message, hint });
@@ -173,11 +174,11 @@ fn flags(flags: Flags, errors: &mut Vec<ConfigError>) -> Layer {
     }
 }
 
-/// Parses `--store`. A relative directory starts at the current directory.
-fn parse_store_flag(typed: &Path) -> Result<StoreAddress, (String, Option<String>)> {
+/// Parses the value of `--store`. A relative directory starts at the current directory. Fails with a message and a hint.
+fn parse_store_flag(value: &Path) -> Result<StoreAddress, (String, Option<String>)> {
     let invalid =
         |error: NatsSettingsError| (error.to_string(), Some(store::address_hint(&error).to_owned()));
-    match StoreAddress::read(typed.as_os_str()).map_err(invalid)? {
+    match StoreAddress::read(value.as_os_str()).map_err(invalid)? {
         StoreAddress::Directory(directory) => std::path::absolute(&directory)
             .map(StoreAddress::Directory)
             .map_err(|error| (format!("cannot determine the current directory: {error}"), None)),

@@ -1,4 +1,4 @@
-//! The origin of a value.
+//! Where the value of a setting comes from.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub(crate) enum Origin {
     ProjectFile(PathBuf),
     Environment(&'static str),
     Flag(&'static str),
-    /// Suggested by this file of the project, which is not one of ours.
+    /// Suggested by this file of the project, such as `Cargo.toml`.
     Detected(PathBuf),
 }
 

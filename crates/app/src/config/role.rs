@@ -10,7 +10,7 @@ use super::file::{Reader, Value};
 
 const KEYS: [&str; 5] = ["adapter", "model", "timeout", "pass_env", "args"];
 
-/// Reads `[roles]`. A name that is a protocol holds the roles of that protocol.
+/// Reads `[roles]`. `[roles.NAME]` is a role; if NAME is a protocol, it is a table of roles that count for that protocol only.
 pub(super) fn read(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<RoleName, Role> {
     let mut roles = BTreeMap::new();
     for (name, value) in reader.table("roles", value).into_iter().flatten() {

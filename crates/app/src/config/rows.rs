@@ -28,8 +28,8 @@ impl Row {
 }
 
 impl Config {
-    /// Returns every effective value. `root` is the project, whose checks may be detected; `default_store` and
-    /// `default_worktrees` are shown if no source sets these directories.
+    /// Returns every effective value. If no source sets checks, those that the files in the project directory `root` suggest are
+    /// shown. `default_store` and `default_worktrees` are shown if no source sets these directories.
     pub(crate) fn rows(
         &self,
         root: &Path,

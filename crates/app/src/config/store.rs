@@ -169,7 +169,7 @@ impl NatsOptions {
         }
     }
 
-    /// Returns the effective options. Secrets are masked.
+    /// Returns the effective options as rows of `callboard config`. Secrets are masked.
     pub(super) fn rows(&self, settings: &NatsSettings) -> Vec<Row> {
         let mut rows = vec![
             option_row("replicas", settings.replicas.to_string(), self.replicas.as_ref()),

@@ -10,8 +10,8 @@ use crate::failure::{Code, Failure};
 use crate::output::{self, YELLOW, styled};
 use crate::workspace::Workspace;
 
-/// Restores the document if it is corrupted, and returns whether it was. Refused inside an attempt: an agent could discard
-/// what others have written.
+/// Restores the document if it is corrupted, and returns whether it was. Refused inside an attempt, because an agent could use
+/// it to discard what others have written.
 pub(crate) async fn restore_document(
     workspace: &Workspace,
     store: &AnyStore,

@@ -1,4 +1,4 @@
-//! Writes the views of a run that has no engine: after an import, or if its files were lost.
+//! Writes the views of a run that has no engine: after an import, a recovery or an answer.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::engine;
 use crate::failure::Failure;
 use crate::workspace::Workspace;
 
-/// Files of other programs at the paths of views: each with its path and the path it was moved to.
+/// The files of other programs that were at the paths of views: the path of each, and where it was moved.
 pub(crate) type QuarantinedViews = Vec<(PathBuf, PathBuf)>;
 
 /// Writes all views of a run and returns the files that it moved away for them. Returns `None` if the run has an
@@ -31,7 +31,8 @@ pub(crate) async fn write(
     Ok(Some(observer.quarantined))
 }
 
-/// Makes the deferred transitions of a run and writes its views. Returns whether it has an engine, which does that itself.
+/// Makes the deferred transitions of a run and writes its views. Does nothing and returns true if the run has an engine, which
+/// does both itself.
 pub(crate) async fn make_deferred_transitions(
     workspace: &Workspace,
     store: &AnyStore,

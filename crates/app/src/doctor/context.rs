@@ -17,11 +17,11 @@ pub(crate) struct DoctorContext {
     pub(crate) repo: PathBuf,
     pub(crate) repository: Result<Option<Repository>, Failure>,
     pub(crate) config: Result<Config, ConfigErrors>,
-    /// The directory of the embedded store, or the local directory of a store on NATS, once it is connected.
+    /// The directory of the embedded store. For a store on NATS, the check that connects to it sets this to its local directory.
     pub(crate) location: Result<Location, Failure>,
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
-    /// What chose the store: a setting, or the default.
+    /// Why it is this store: the setting that names it, or where the default is. Printed after its address.
     pub(crate) chosen_by: String,
     /// The flags that a suggested command needs to reach the same store.
     pub(crate) flags: String,
@@ -66,9 +66,10 @@ impl DoctorContext {
             },
             Err(_) => {
                 let store = args.store.clone().or_else(store_variable);
-                (location_without_files(&repo, store.as_deref()), None)
+                (location_without_config(&repo, store.as_deref()), None)
             }
         };
+        // From here on, the commands in printed hints get these flags, too.
         location_flags::remember(args, nats.as_deref());
         let flags = location_flags::of(args, nats.as_deref());
         Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
@@ -104,7 +105,7 @@ fn store_variable() -> Option<PathBuf> {
 
 /// Locates the store by `--store` or `CALLBOARD_STORE`, because the configuration could not be read. The error does not
 /// quote an address, which may contain a password.
-fn location_without_files(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
+fn location_without_config(repo: &Path, store: Option<&Path>) -> Result<Location, Failure> {
     match store.map(|store| StoreAddress::read(store.as_os_str())) {
         Some(Ok(StoreAddress::Nats(_)) | Err(_)) => {
             Err(Failure::usage("cannot connect to the servers: the configuration has errors")

@@ -65,6 +65,7 @@ impl Finding {
     /// Reports a check that failed, with the causes, hints and code that any other command would print.
     pub(crate) fn failure(check: &'static str, failure: &Failure) -> Self {
         let mut finding = Self::problem(check, failure.message.clone()).details(failure.causes.clone());
+        // As in a printed failure, the commands in hints get `--repo` and `--store`.
         let hints = failure.hints.iter().map(|hint| format!("hint: {}", location_flags::add_to(hint)));
         finding.details.extend(hints);
         finding.code = failure.code.map(Code::name);

@@ -47,7 +47,7 @@ WantedBy=default.target
 /// The parts of the unit that depend on the store.
 #[derive(Debug, Default)]
 struct UnitSettings {
-    /// The value of `--store`, if no file sets the store. Contains no secret.
+    /// The value of `--store`; `None` if the unit finds the store without it. Contains no secret.
     store: Option<PathBuf>,
     /// What the user does before enabling the unit, as comments.
     install_steps: String,
@@ -62,7 +62,7 @@ impl UnitSettings {
         Self { store, ..Self::default() }
     }
 
-    /// Sets what this process has in its environment and a unit would not have.
+    /// Returns the parts for a store on NATS, with what this process has in its environment and a unit would not have.
     fn for_nats(context: &DoctorContext, nats: &NatsSettings, name: &str) -> Self {
         let origin = context.config.as_ref().ok().and_then(Config::store_origin);
         let is_in_a_file = matches!(origin, Some(Origin::ProjectFile(_) | Origin::UserFile(_)));

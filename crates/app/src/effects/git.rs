@@ -10,7 +10,7 @@ fn run_worktrees(pending_effect: &PendingEffect) -> Result<&RunWorktrees, String
     pending_effect.run_worktrees.as_ref().ok_or_else(|| "the run has no worktree".to_owned())
 }
 
-/// Lists what the run has changed. It changes nothing itself, so `find` has nothing to look for.
+/// Lists what the run has changed. The effect itself leaves nothing that `find` could look for.
 #[derive(Debug)]
 pub(super) struct Diff;
 

@@ -1,7 +1,7 @@
 //! The effects: merges of all protocols; those of `issue` on git and on a tracker.
 //!
-//! An effect must happen once although a crash may repeat it. So `find` looks for the key of the effect in the outside
-//! world first: a trailer of the commit, a hidden marker in a comment or a pull request.
+//! An effect must happen once although a crash may repeat it. So [`PerformEffect::find`] looks for the key of the effect in
+//! the outside world first: a trailer of the commit, a hidden marker in a comment or a pull request.
 
 mod git;
 mod tracker;

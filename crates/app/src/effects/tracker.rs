@@ -51,8 +51,8 @@ impl PerformEffect for Comment {
     }
 }
 
-/// Opens the pull request. If the branch already has one, replaces its title and body, and its base if the user named one: it
-/// shows the new commit anyway.
+/// Opens the pull request. If the branch already has one, which shows the new commit anyway, replaces its title and body, and
+/// its base if the user named one.
 #[derive(Debug)]
 pub(super) struct PullRequest;
 

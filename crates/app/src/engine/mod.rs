@@ -58,9 +58,9 @@ pub(crate) struct EngineArgs {
 /// How long an agent may run after its report.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// After this many interrupts the engine exits at once and leaves its agents running.
+/// After this many interrupts the engine no longer waits for its agents: it exits and leaves them running.
 const FORCED_EXIT_INTERRUPTS: usize = 3;
-/// How long the engine may take to stop after the last of them.
+/// How long the engine may take to exit after the last of them. Then the program exits without it.
 const FORCED_EXIT_DELAY: Duration = Duration::from_secs(2);
 
 /// Builds the configuration of an engine for this workspace.
@@ -153,11 +153,12 @@ pub(crate) fn require_known_roles_of_run(
     journal: &Journal,
 ) -> Result<(), Failure> {
     let machine = journal.machine();
-    let has_agent = |step: &StepId| match machine.step_kind(step) {
+    // A step of `steps` with an agent is of the kind `Command` while its checks run.
+    let may_have_agent = |step: &StepId| match machine.step_kind(step) {
         StepKind::Agent | StepKind::Command => true,
         StepKind::Person | StepKind::Effect => false,
     };
-    let steps: Vec<_> = machine.steps().into_iter().filter(has_agent).collect();
+    let steps: Vec<_> = machine.steps().into_iter().filter(may_have_agent).collect();
     let agents: Vec<_> = steps.iter().map(|step| machine.agent(step)).collect();
     let present = steps.iter().map(StepId::as_str).chain(agents.iter().map(String::as_str));
     let known = present.chain(machine.kind().info().roles.iter().copied());
@@ -292,7 +293,7 @@ pub(crate) fn check_local_dir(
     options: &RunOptions,
 ) -> Result<(), Failure> {
     let repository = Path::new(&options.location.repo_dir);
-    // A local directory named by the user is used as it is. A missing repository has none.
+    // A user who names a local directory with `--store` chooses it. A missing repository has no local directory.
     if !workspace.has_server_address() || !repository.is_dir() {
         return Ok(());
     }
@@ -374,8 +375,9 @@ pub(crate) fn interrupts() -> Result<mpsc::UnboundedReceiver<()>, Failure> {
     Ok(receiver)
 }
 
-/// Forwards interrupts to the engine. The returned future completes after [`FORCED_EXIT_INTERRUPTS`] of them: an engine
-/// that waits for its store does not receive interrupts, and dropping it is as safe as killing it.
+/// Forwards interrupts to the engine. The returned future completes [`FORCED_EXIT_DELAY`] after the last of
+/// [`FORCED_EXIT_INTERRUPTS`]: an engine that waits for its store does not receive interrupts, and dropping it is as safe as
+/// killing it.
 fn forward_interrupts(
     mut interrupts: mpsc::UnboundedReceiver<()>,
     was_interrupted: &Cell<bool>,
@@ -413,7 +415,7 @@ pub(crate) async fn detach(
         Failure::new(Exit::Bug, "cannot determine the path of this program").because(Some(&error))
     })?;
     let mut command = Command::new(program);
-    // `--at-once` means that it fails instead of following an engine on another host: we wait for its own first commit.
+    // `--at-once`: it must not follow an engine on another host, because we wait for its own first commit.
     command.arg("resume").arg(run.as_str()).arg("--at-once").arg("--repo").arg(&workspace.repo);
     command.arg("--store").arg(store.local_dir().root()).args(agent_flags);
     if args.exit_when_waiting {
@@ -433,7 +435,7 @@ pub(crate) async fn detach(
     if credentials.is_some() {
         command.arg("--access-from-stdin");
     }
-    // Earlier engines may have had the same process id.
+    // Only entries after this one count: an earlier engine may have had the same process id.
     let before = store.newest_revision(run).await?.unwrap_or(Revision(0));
     let mut watch = store.watch(run, before).await?;
     supervisor::restore_descriptor_limit();

@@ -1,4 +1,4 @@
-//! `[notify]`: runs a command of the user once for every new item of the inbox.
+//! `[notify]`: runs a command of the user once for every new question of a run, and for what an ended run leaves to a person.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
@@ -36,12 +36,17 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the engine waits at its end for commands that have not ended.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Returns the directory that has a file for each item of which the user was told, by run.
+pub(crate) fn notified_dir(store: &AnyStore) -> PathBuf {
+    store.local_dir().root().join("notified")
+}
+
 impl Notifier {
     pub(crate) fn new(workspace: &Workspace, store: &AnyStore) -> Self {
         Self {
             command: workspace.config.notify.clone().map(|command| command.value).unwrap_or_default(),
             repo: workspace.repo.clone(),
-            notified_dir: store.local_dir().root().join("notified"),
+            notified_dir: notified_dir(store),
             running: JoinSet::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! Watches the engine process of a run until it exits.
+//! Finds the engine process of a run, and waits until it is gone.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ impl EngineProcess {
     pub(crate) async fn of(store: &AnyStore, run: &RunId) -> Result<Option<Self>, Failure> {
         let read = async || Ok::<_, Failure>(store.peek_engine_holder(run).await?.filter(is_engine));
         while let Some(holder) = read().await? {
-            // Open the process, then check that it still is the engine: only then does its exit mean that the engine
-            // is gone.
+            // Open the process first, then check that it still holds the lock. Otherwise the pid might belong to another
+            // process by now.
             let process_end = holder.is_local().then(|| ProcessEnd::of(holder.pid));
             let process_end = process_end.transpose().map_err(|error| cannot_wait(&error))?;
             if read().await?.as_ref() == Some(&holder) {
@@ -35,7 +35,7 @@ impl EngineProcess {
         Ok(None)
     }
 
-    /// Returns when the engine no longer holds the run.
+    /// Waits until the engine has exited. Of one on another host: until it no longer holds the lease.
     pub(crate) async fn wait_until_gone(&self, store: &AnyStore, run: &RunId) -> Result<(), Failure> {
         if let Some(process_end) = &self.process_end {
             return process_end.wait().await.map_err(|error| cannot_wait(&error));

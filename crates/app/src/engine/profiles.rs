@@ -68,7 +68,7 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl AgentFlags {
-    /// Returns the profile that the flags set. It must report, and inherits our whole environment.
+    /// Returns the profile that the flags set. Its agent must report, and inherits the whole environment of this process.
     pub(crate) fn profile(&self) -> Result<Option<AgentProfile>, Failure> {
         let adapter = match (&self.wrapper, &self.command_template) {
             (Some(wrapper), _) => {
@@ -102,7 +102,7 @@ impl AgentFlags {
         roles
     }
 
-    /// Returns what these flags change in a run that was started with others.
+    /// Returns what these flags change in a run that was started with other flags.
     pub(crate) fn overrides(&self) -> Result<Overrides, Failure> {
         let workdir = self.workdir.as_ref().map(|workdir| self.workdir(workdir)).transpose()?;
         Ok(Overrides {
@@ -158,14 +158,15 @@ pub(crate) fn utf8(path: &Path) -> Result<String, Failure> {
     text.ok_or_else(|| Failure::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// Returns the profile of a configured adapter. It inherits an allow-list of our environment.
-pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<AgentProfile, Failure> {
+/// Returns the profile of a configured adapter. Its agent inherits an allow-list of the environment of this
+/// process.
+pub(crate) fn configured(name: &str, settings: &config::Adapter) -> Result<AgentProfile, Failure> {
     let command = |argv: Vec<String>| {
         CommandLine::from_argv(argv).map(Adapter::Command).map_err(|error| {
             Failure::usage(format!("cannot use the command of adapter `{name}`")).because(Some(&error))
         })
     };
-    let adapter = match &configured.launch {
+    let adapter = match &settings.launch {
         config::Launch::Command(argv) => command(argv.clone())?,
         // Escape braces: a shell line has no placeholders and reads variables instead.
         config::Launch::Shell(line) => {
@@ -179,12 +180,12 @@ pub(crate) fn configured(name: &str, configured: &config::Adapter) -> Result<Age
     };
     Ok(AgentProfile {
         adapter,
-        report: configured.report,
-        pass: EnvPolicy::AllowList(configured.pass_env.clone()),
-        env: configured.env.clone().into_iter().collect(),
-        timeout: configured.timeout,
-        silence: configured.silence,
-        grace: configured.grace.unwrap_or(GRACE),
+        report: settings.report,
+        pass: EnvPolicy::AllowList(settings.pass_env.clone()),
+        env: settings.env.clone().into_iter().collect(),
+        timeout: settings.timeout,
+        silence: settings.silence,
+        grace: settings.grace.unwrap_or(GRACE),
     })
 }
 
@@ -215,22 +216,22 @@ pub(crate) fn missing_program(
     Some(failure.code(Code::NoProgram).hint(hint))
 }
 
-/// Says how to configure what is missing.
+/// Says how to configure the missing adapters.
 pub(crate) fn configure_hint(missing: &[NoAdapter]) -> String {
     let first = missing.first();
     let name = first.and_then(|first| first.adapter.as_ref().or(Some(&first.agent)));
     let name = name.map_or("NAME", String::as_str);
-    let several = missing.iter().any(|one| first.is_some_and(|first| one.agent != first.agent));
-    let all = if several {
+    let several_agents = missing.iter().any(|one| first.is_some_and(|first| one.agent != first.agent));
+    let default_role = if several_agents {
         "\n\n    [roles.default]    # for every agent without an adapter of its own\n    adapter = \"NAME\""
     } else {
         ""
     };
-    let all = all.replace("NAME", name);
+    let default_role = default_role.replace("NAME", name);
     format!(
         "add `--wrapper PROGRAM` or `--command-template COMMAND`, or write in callboard.toml:\n\n    \
          [adapters.{name}]\n    command = [\"your-agent\", \"{{prompt}}\"]\n    \
-         report = \"required\"    # without this line the exit code is the report{all}"
+         report = \"required\"    # without this line the exit code is the report{default_role}"
     )
 }
 

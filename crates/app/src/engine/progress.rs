@@ -32,7 +32,7 @@ pub(crate) struct Progress {
     not_merged: Option<String>,
 }
 
-/// A change of the run's engine, which is another process.
+/// A change of the run's engine, as a command in another process sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EngineChange {
     Running {
@@ -161,7 +161,7 @@ impl Progress {
         }
     }
 
-    /// Prints the result of the run, its duration, unfinished steps, and the next command.
+    /// Prints the result of the run, its duration, the steps that did not succeed, and the next command.
     pub(crate) fn show_result(&mut self, store: &AnyStore, run_at: &RunAtRevision, exit: EngineExit) {
         let (summary, machine) = (run_at.summary(), run_at.machine());
         let remote = hosts::remote(store, &run_at.state);
@@ -192,16 +192,16 @@ impl Progress {
         let mut steps = step_summaries(run_at);
         let is_program_missing =
             steps.iter().filter_map(|(_, step)| step.error.as_deref()).any(is_missing_program);
-        let is_unfinished = |step: &StepSummary| step.kind != StatusKind::Succeeded;
+        let has_not_succeeded = |step: &StepSummary| step.kind != StatusKind::Succeeded;
         if let Some(step_table) =
-            machine.step_table().filter(|_| steps.iter().any(|(_, step)| is_unfinished(step)))
+            machine.step_table().filter(|_| steps.iter().any(|(_, step)| has_not_succeeded(step)))
         {
             for line in step_table::lines(&step_table, &steps, Some(run_at.state.at)) {
                 output::data(format_args!("  {line}"));
             }
             steps.retain(|(name, step)| !step_table::has(&step_table, name) || step.error.is_some());
         }
-        steps.retain(|(_, step)| is_unfinished(step));
+        steps.retain(|(_, step)| has_not_succeeded(step));
         let (status_width, width) = widths(&steps);
         for (name, step) in &steps {
             let status = status(step, status_width);

@@ -70,6 +70,7 @@ impl StartArgs {
         let spec = RunSpec::new(title, definition, options);
         workspace.lost_store_hints().iter().for_each(output::note);
         let store = workspace.store().await?;
+        // Held until the run is in the store, so that no other run takes its integration branch meanwhile.
         let lease = worktrees::lease(&store, kind, &spec.options).await?;
         view_paths::clear_view_paths(workspace, &store, kind, &spec, replace).await?;
         definition::exclude_views(&workspace.repo, kind.info())?;
@@ -128,7 +129,7 @@ async fn open(
 /// Returns the given name of a run, or eight random hex digits.
 pub(crate) fn run_id(given: Option<&str>) -> Result<RunId, Failure> {
     match given {
-        // The grammar of step ids: run and step together name a report file.
+        // A run's name obeys the grammar of step ids, because the name of a report file has both.
         Some(text) => match StepId::new(text).and_then(RunId::new) {
             Ok(run) => Ok(run),
             Err(error) => {

@@ -50,6 +50,7 @@ enum WatchEnd {
 }
 
 impl<'a> Watcher<'a> {
+    /// Begins at the newest entry.
     pub(crate) async fn at(handle: &'a RunHandle, progress: Progress) -> Result<Self, Failure> {
         let run_at = handle.run_at(None).await?;
         let was_stopped = matches!(run_at.engine_exit(), Some(EngineExit::Stopped(_)));
@@ -71,7 +72,8 @@ impl<'a> Watcher<'a> {
         Ok(exit.unwrap_or(Exit::Interrupted))
     }
 
-    /// Watches until the run is stopped or finished, or has no engine. Returns `None` in the last case.
+    /// Watches until the run is stopped or finished, or has no engine, so that this process can resume it. Returns `None` if it
+    /// has no engine.
     pub(crate) async fn until_no_engine(mut self) -> Result<Option<Exit>, Failure> {
         self.mode = WatchMode::TakeOver;
         self.watch_until(Until::RunStopsOrHasNoEngine).await
@@ -161,7 +163,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Reads the engine, shows its change, and returns whether there is one. Shows `if_none` if there is none.
+    /// Looks for an engine and shows what has changed. Returns whether the run has one; if not, shows `if_none`.
     async fn find_engine(&mut self, if_none: EngineChange) -> Result<bool, Failure> {
         self.engine = EngineProcess::of(&self.handle.store, &self.handle.run).await?;
         let running =
@@ -177,15 +179,16 @@ impl<'a> Watcher<'a> {
         Ok(self.engine.is_some())
     }
 
-    /// Records that the engine is missing, and returns whether it may hold its lease again soon: after an outage the
-    /// servers may report no lease at first. A local lock does not come back. A command that takes over does not wait.
+    /// Records that the engine is missing, and returns whether to wait before this is shown: after an outage the servers may
+    /// report no lease at first, although the engine lives. A local lock does not come back. A command that takes over does
+    /// not wait.
     fn record_missing(&mut self) -> bool {
         let since = *self.missing_since.get_or_insert_with(Instant::now);
         self.handle.store.is_shared() && self.mode == WatchMode::Observe && since.elapsed() < MISSING_AFTER
     }
 
-    /// Handles the end of the engine. If its last entry stopped or finished the run, the journal delivers that entry and
-    /// no other engine is needed.
+    /// Handles the end of the engine, and returns whether to go on watching without looking for another: its last entry, which
+    /// the journal has not delivered yet, may have stopped or finished the run.
     async fn lose_engine(&mut self, (pid, host): (u32, Option<String>)) -> Result<bool, Failure> {
         self.engine = None;
         let newest = self.handle.run_at(None).await?;

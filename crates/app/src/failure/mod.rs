@@ -19,7 +19,7 @@ use store::{CommitError, EngineLockError, LocateError, OpenError, ReadError, Una
 use crate::output::{self, location_flags};
 pub(crate) use code::Code;
 
-/// The exit codes: an API.
+/// The exit codes. Scripts depend on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success,
@@ -304,7 +304,7 @@ impl From<CommitError> for Failure {
 }
 
 impl Failure {
-    /// Creates the failure of a corrupted document (`corrupted_state`).
+    /// Creates the failure of a run whose document is corrupted (`corrupted_state`), while the rest of the run can be read.
     fn corrupted(error: &dyn Error) -> Self {
         Self::from_error(Exit::NeedsPerson, error).code(Code::Corrupted).detail("kind", "corrupted_state")
     }
@@ -399,6 +399,7 @@ impl From<runner::EngineError> for Failure {
             EngineError::NoSuchRun(_) => Self::from_error(Exit::Usage, &error)
                 .code(Code::NoSuchRun)
                 .hint("run `callboard ls` to list the runs"),
+            // The engine could not begin to watch an attempt.
             EngineError::Attach { .. } if supervisor::is_full_disk(&error) => {
                 Self::from_error(Exit::Store, &error).disk_full()
             }
@@ -408,7 +409,7 @@ impl From<runner::EngineError> for Failure {
                 )
             }
             EngineError::Attach { .. } => Self::from_error(Exit::Store, &error),
-            EngineError::DirWatcher(_) => Self::from_error(Exit::Bug, &error)
+            EngineError::DirWatcher(_) => Self::from_error(Exit::Store, &error)
                 .code(Code::Shortage)
                 .hint("raise `fs.inotify.max_user_instances`, or end other programs that watch files"),
             EngineError::View { .. } => Self::from_error(Exit::Store, &error)

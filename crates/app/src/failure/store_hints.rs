@@ -30,6 +30,7 @@ fn connect_hint(fault: &NatsConnectError) -> &'static str {
 }
 
 impl Failure {
+    /// Adds the code and the hint for a store that cannot be used.
     pub(super) fn with_store_hint(self, unavailable: &Unavailable) -> Self {
         match unavailable {
             Unavailable::Gone { .. } => {
@@ -53,7 +54,7 @@ impl Failure {
                 self.hint("run the same command again when the store answers; nothing is lost")
             }
             Unavailable::Server { source, .. } => {
-                // Any code set so far is wrong: a host name that cannot be resolved has an error kind that looks like a
+                // Drop the code that was set by the kind of the error: that of a host name that cannot be resolved looks like a
                 // resource limit.
                 let without_code = Self { code: None, ..self };
                 let hint = match source.downcast_ref::<NatsConnectError>() {
@@ -79,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// Marks the failure as caused by a full disk, once.
+    /// Adds the code and the hint for a full disk, unless the failure has them.
     pub(super) fn disk_full(self) -> Self {
         if self.code == Some(Code::DiskFull) {
             return self;

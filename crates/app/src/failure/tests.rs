@@ -46,6 +46,13 @@ fn too_many_open_files_is_a_resource_limit_and_a_missing_file_is_not() {
 }
 
 #[test]
+fn too_many_watchers_of_files_are_no_bug_of_callboard() {
+    let error = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
+    let failure = Failure::from(runner::EngineError::DirWatcher(error));
+    assert_eq!((failure.exit, failure.code), (Exit::Store, Some(Code::Shortage)));
+}
+
+#[test]
 fn a_damaged_store_and_one_of_a_newer_version_have_different_codes() {
     let path = || PathBuf::from("/store/callboard.db");
     let newer = OpenError::Newer { path: path(), found: 9, known: 1 };
@@ -56,7 +63,7 @@ fn a_damaged_store_and_one_of_a_newer_version_have_different_codes() {
     assert_eq!(Failure::from(ReadError::from(upgraded)).code, Some(Code::Newer));
 }
 
-/// An unresolved host name and too many open files have the same error kind.
+/// An unresolved host name and too many open files have the same `io::ErrorKind`; only the latter has an errno.
 #[test]
 fn an_unresolved_host_name_is_not_a_resource_limit() {
     let server = |source: Box<dyn Error + Send + Sync>| Unavailable::Server {
@@ -69,7 +76,7 @@ fn an_unresolved_host_name_is_not_a_resource_limit() {
 }
 
 #[test]
-fn a_commit_with_an_unknown_result_has_the_code_of_the_servers_that_do_not_answer() {
+fn a_commit_with_an_unknown_result_has_the_code_of_its_cause() {
     let source = Unavailable::Server {
         server: "nats://h".to_owned(),
         doing: "read from",

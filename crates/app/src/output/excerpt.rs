@@ -15,7 +15,7 @@ use super::sanitize::is_control;
 
 /// The width of an excerpt if the output is not a terminal.
 const DEFAULT_WIDTH: usize = 120;
-/// Characters after the position that are passed to the renderer. It would not show more, and long lines are slow.
+/// How many characters after the marked text the renderer gets. It would cut the rest off anyway, but is slow with long lines.
 const MAX_TAIL: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +45,9 @@ pub(crate) fn excerpt(file: &Path, source: &str, diagnostic: &Diagnostic<'_>) ->
 pub(crate) fn draw(file: &Path, source: &str, diagnostic: &Diagnostic<'_>, width: usize) -> String {
     let line = line(source, diagnostic.line);
     let span = span(line, diagnostic.column);
-    let tail = line[span.end..].char_indices().nth(MAX_TAIL).map_or(line.len(), |(cut, _)| span.end + cut);
+    let end = line[span.end..].char_indices().nth(MAX_TAIL).map_or(line.len(), |(cut, _)| span.end + cut);
     let path = escape_control(&file.display().to_string());
-    let snippet = Snippet::source(mask_control(&line[..tail]))
+    let snippet = Snippet::source(mask_control(&line[..end]))
         .line_start(diagnostic.line)
         .path(path)
         .annotation(AnnotationKind::Primary.span(span));
@@ -60,7 +60,7 @@ pub(crate) fn draw(file: &Path, source: &str, diagnostic: &Diagnostic<'_>, width
     Renderer::styled().term_width(width).render(&[title.element(snippet).element(hint)])
 }
 
-/// Replaces control characters by characters of the same length in bytes, so that spans stay valid.
+/// Replaces each control character by a visible one with as many bytes, so that spans stay valid.
 fn mask_control(text: &str) -> String {
     let masked = text.chars().map(|character| match character.len_utf8() {
         _ if character == '\t' || !is_control(character) => character,
@@ -86,8 +86,8 @@ fn escape_control(text: &str) -> String {
 
 /// Returns the line of that number. A file without newlines is split at carriage returns.
 fn line(source: &str, number: usize) -> &str {
-    let end = if source.contains('\n') { '\n' } else { '\r' };
-    let line = source.split(end).nth(number.saturating_sub(1)).unwrap_or_default();
+    let separator = if source.contains('\n') { '\n' } else { '\r' };
+    let line = source.split(separator).nth(number.saturating_sub(1)).unwrap_or_default();
     line.trim_end_matches('\r').trim_start_matches('\u{feff}')
 }
 

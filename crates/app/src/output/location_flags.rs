@@ -18,7 +18,7 @@ static FLAGS: OnceLock<String> = OnceLock::new();
 pub(crate) fn of(args: &LocationArgs, nats: Option<&NatsSettings>) -> String {
     let store = args.store.as_ref().and_then(|typed| match (nats, StoreAddress::read(typed.as_os_str())) {
         (Some(settings), _) => Some(PathBuf::from(settings.server())),
-        // The configuration could not be read.
+        // `nats` is missing, too, if the configuration could not be read.
         (None, Ok(StoreAddress::Nats(settings))) => Some(settings.server().into()),
         (None, Ok(StoreAddress::Directory(_))) => Some(typed.clone()),
         (None, Err(_)) => None,
@@ -31,7 +31,7 @@ pub(crate) fn of(args: &LocationArgs, nats: Option<&NatsSettings>) -> String {
 
 /// Sets the flags that [`add_to`] adds from now on.
 pub(crate) fn remember(args: &LocationArgs, nats: Option<&NatsSettings>) {
-    // The first location that a command opens is the one it was given.
+    // The first call wins: the first location that a command opens is the one that the user gave.
     let _ = FLAGS.set(of(args, nats));
 }
 
@@ -46,10 +46,11 @@ pub(crate) fn add_to(text: &str) -> Cow<'_, str> {
 fn with_flags(text: &str, flags: &str) -> String {
     // Every second piece is between backticks.
     let pieces = text.split('`').enumerate().map(|(number, piece)| {
-        let verb = piece.strip_prefix("callboard ").and_then(|words| words.split(' ').next());
+        let subcommand = piece.strip_prefix("callboard ").and_then(|words| words.split(' ').next());
+        // After a pipe the flags would be given to the last command, not to `callboard`.
         let has_none = !piece.contains(" --store") && !piece.contains(" --repo") && !piece.contains('|');
-        match verb {
-            Some(verb) if number % 2 == 1 && has_none && cli::accepts_location(verb) => {
+        match subcommand {
+            Some(name) if number % 2 == 1 && has_none && cli::accepts_location(name) => {
                 format!("{piece}{flags}")
             }
             Some(_) | None => piece.to_owned(),

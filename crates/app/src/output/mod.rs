@@ -53,7 +53,7 @@ pub(crate) fn advice(line: impl std::fmt::Display) {
     data(location_flags::add_to(&line.to_string()));
 }
 
-/// Prints a text that ends its own lines, unchanged unless stdout is a terminal.
+/// Prints a text that ends its own lines. On a terminal it is sanitized; elsewhere `anstream` removes escape sequences.
 pub(crate) fn raw(text: &str) {
     let text = if io::stdout().is_terminal() { sanitize(text) } else { text.into() };
     check_write(anstream::stdout().write_all(text.as_bytes()));

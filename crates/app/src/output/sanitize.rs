@@ -1,11 +1,11 @@
-//! Removes control sequences from everything we print.
+//! Makes control sequences harmless in everything we print: their control characters become spaces, the rest stays.
 //!
 //! Errors quote agents, files and archives, which may contain escape sequences. Only colours pass, because we use them
 //! ourselves.
 
 use std::borrow::Cow;
 
-/// Replaces each control character by a space, except colours, newlines and tabs.
+/// Replaces each control character by a space, except newlines, tabs and those of colour sequences.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| is_control(c) && c != '\n') {
         return text.into();

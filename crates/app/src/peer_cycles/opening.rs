@@ -20,7 +20,7 @@ use crate::failure::{Exit, Failure};
 pub(crate) struct Draft {
     pub(crate) scope: Scope,
     pub(crate) instruction: String,
-    /// The arguments of the command, verbatim.
+    /// The flags of the command that say what the cycle is about: `--spec=NAME`, `--continue`, `--global`.
     pub(crate) instruction_args: String,
     pub(crate) user_requirements: String,
     pub(crate) continues: Option<Continued>,

@@ -1,4 +1,5 @@
-//! Parses the instruction and the spec of a new peer cycle from the command line.
+//! Parses the instruction and the spec of a new peer cycle from the command line. The instruction says what the cycle is to do:
+//! `create-spec`, `execute-tasks` and so on.
 
 use std::path::Path;
 
@@ -40,7 +41,8 @@ pub(crate) fn spec_name(repo: &Path, typed: &str) -> Result<SpecName, Failure> {
 /// How many characters of an invalid name are printed.
 const MAX_PRINTED: usize = 40;
 
-/// Determines the scope of a new cycle. If no spec is given, it is found or named here, before the planner starts.
+/// Determines the scope of a new cycle. Without a given spec, the instruction decides: a spec named after the requirements, the
+/// newest spec, or the whole repository.
 pub(crate) fn scope(
     repo: &Path,
     instruction: Instruction,
@@ -70,7 +72,7 @@ fn newest_spec(repo: &Path, instruction: Instruction) -> Result<Scope, Failure> 
                 "or name a spec in another folder: `callboard peer {instruction} --spec NAME`"
             ))),
         [only] => Ok(Scope::Spec(only.clone())),
-        // Agents will change files for the spec, so it is not guessed.
+        // Do not guess: agents will change files for the spec.
         several => {
             let failure =
                 Failure::usage(format_args!("{} specs have the newest date; name one", several.len()));

@@ -44,7 +44,7 @@ pub(crate) fn label_with_engine(summary: &Summary, engine: EnginePresence) -> (S
     }
 }
 
-/// Whether the run continues only with an engine. A run that waits for a person needs none until the answer.
+/// Whether the run continues only with an engine. A run that waits for answers or conditions needs none until then.
 pub(crate) fn needs_engine(summary: &Summary) -> bool {
     match summary.status {
         RunStatus::Running if summary.is_waiting => false,

@@ -4,7 +4,8 @@ use protocol::entry::{Author, Entry};
 use protocol::run::Change;
 use protocol::{AttemptId, ProtocolKind, StepKind};
 
-/// Whether a turn of this kind runs the checks of a step whose work an agent does in another turn.
+/// Whether a turn of this kind runs the checks of a step. In protocols with `checks_are_turns`, the agent's work and the
+/// checks are two turns of one step.
 pub(crate) fn is_checks(kind: &dyn ProtocolKind, step_kind: StepKind) -> bool {
     kind.info().checks_are_turns && step_kind == StepKind::Command
 }

@@ -62,7 +62,7 @@ pub(crate) enum AttemptReport {
         from: String,
         report: Box<Report>,
     },
-    /// No accepted report: the end of its output, and the rejected report if it wrote one.
+    /// No accepted report: the end of its output, and `report.json` if a report was rejected.
     Missing {
         stdout: Vec<String>,
         stderr: Vec<String>,
@@ -70,7 +70,7 @@ pub(crate) enum AttemptReport {
     },
     /// No accepted report, and its directory was removed.
     Gone,
-    /// The engine itself did the work and has no report.
+    /// No agent and no command did the work, and there is no report.
     None,
     /// No accepted report, and its output is on another host.
     Remote,
@@ -79,7 +79,8 @@ pub(crate) enum AttemptReport {
 #[derive(Debug, Serialize)]
 pub(crate) struct RejectedReport {
     pub(crate) reason: String,
-    pub(crate) report: FileText,
+    /// `report.json`; `None` if the report came from another source, such as the output.
+    pub(crate) report: Option<FileText>,
 }
 
 impl AttemptIo {
@@ -155,7 +156,11 @@ fn report_of(dir: &AttemptDir, expected: &ReportIdentity, report: Option<&Report
         return AttemptReport::Gone;
     }
     let rejected = match found {
-        Collected::Invalid(reason) => Some(RejectedReport { reason, report: beginning(&dir.report()) }),
+        Collected::Invalid(reason) => {
+            let report = beginning(&dir.report());
+            let report = Some(report).filter(|report| !matches!(report, FileText::Missing));
+            Some(RejectedReport { reason, report })
+        }
         Collected::Valid(..) | Collected::Missing => None,
     };
     output_of(dir, rejected)
@@ -169,7 +174,7 @@ fn output_of(dir: &AttemptDir, rejected: Option<RejectedReport>) -> AttemptRepor
     }
 }
 
-/// Reads the beginning of a file of an agent.
+/// Reads the beginning of a file that may be large: a prompt, or what an agent wrote.
 fn beginning(path: &Path) -> FileText {
     read(path, MAX_BYTES)
 }

@@ -1,6 +1,6 @@
 //! The difference of two JSON values as an RFC 6902 patch.
 //!
-//! Each operation also has the old value under `old`. Readers of patches ignore unknown members.
+//! Beyond the RFC, `remove` and `replace` have the old value under `old`. Readers of patches ignore unknown members.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -39,7 +39,7 @@ impl Serialize for Pointer {
     }
 }
 
-/// Returns all differences, in the order of the values.
+/// Returns all differences. Those of an object are in the order of its keys, with the added keys last.
 pub(crate) fn between(old: &Value, new: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(&Pointer::default(), old, new, &mut found);

@@ -19,7 +19,7 @@ pub(crate) fn author(author: &Author) -> String {
     }
 }
 
-/// Returns the input of an entry on one line: reasons and answers may have several.
+/// Returns the input of an entry in words, on one line, even if it contains a reason or an answer of several lines.
 pub(crate) fn input(kind: &dyn ProtocolKind, entry: &Entry) -> String {
     output::single_line(&input_text(kind, entry))
 }
@@ -82,7 +82,7 @@ pub(crate) fn verdict(kind: &dyn ProtocolKind, entry: &Entry) -> Option<String> 
     let Input::Fact { fact, evidence } = &entry.input else { return None };
     let verdict = match fact {
         Fact::Ended { ending: Ending::Reported(verdict), .. } | Fact::Answered { verdict, .. } => verdict,
-        // The line of the ended attempt has the error.
+        // The progress lines of the entry, which are printed as well, have the error.
         Fact::Ended { ending: Ending::Failed | Ending::Interrupted | Ending::Stopped, .. }
         | Fact::BackoffElapsed { .. } => return None,
     };
@@ -90,6 +90,7 @@ pub(crate) fn verdict(kind: &dyn ProtocolKind, entry: &Entry) -> Option<String> 
     if wording::fulfilled_conditions(entry).is_some() {
         return None;
     }
+    // The checks of a step may be a turn of their own, whose report is the results.
     if wording::ended(entry).is_some_and(|(_, step_kind)| wording::is_checks(kind, step_kind)) {
         let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
         if !results.is_empty() {
@@ -128,7 +129,7 @@ pub(crate) fn statuses(entry: &Entry) -> Vec<&'static str> {
         RunStatus::Finished(Outcome::Succeeded) => Some("the run succeeded"),
         RunStatus::Finished(Outcome::Incomplete) => Some("the run ended incomplete"),
         RunStatus::Finished(Outcome::Failed) => Some("the run failed"),
-        // The progress lines of the entry say these.
+        // The progress lines of the entry, which are printed as well, have these.
         RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Draining(_) | RunStatus::Finishing(_) => None,
     });
     texts.collect()

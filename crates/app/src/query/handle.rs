@@ -26,7 +26,7 @@ impl RunHandle {
         Ok(Self { workspace, store, run })
     }
 
-    /// Returns the kind of the run.
+    /// Returns the protocol of the run.
     pub(crate) async fn kind(&self) -> Result<&'static dyn ProtocolKind, Failure> {
         self.workspace.kind(&self.store, &self.run).await
     }

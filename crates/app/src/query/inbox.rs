@@ -32,7 +32,7 @@ pub(crate) struct InboxItem {
     pub(crate) changes: Option<DiffSummary>,
     /// The commands that answer it; words in capitals are to be replaced.
     pub(crate) commands: Vec<String>,
-    /// What to do about it, if it cannot be answered.
+    /// What to do about it, if no command can answer it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
 }
@@ -54,6 +54,7 @@ impl InboxItem {
         item
     }
 
+    /// Returns a question that an ended run has left open.
     fn open_item(run_at: &RunAtRevision, open: OpenItem) -> Self {
         let OpenItem { step, item, question, hint } = open;
         let turn = run_at.state.run.turns.get(&step).copied();
@@ -66,11 +67,13 @@ impl InboxItem {
         item
     }
 
+    /// Returns the notice that a step has had no progress for too long.
     fn stalled(run_at: &RunAtRevision, step: StepId, why: String) -> Self {
         let turn = run_at.state.run.turns.get(&step).copied();
         let id = InboxItemId { step: step.clone(), turn, item: None };
         let mut item = Self::new(&run_at.spec, run_at.machine(), format!("/{id}"), InboxItemKind::Stalled);
-        item.since = Some(run_at.state.at);
+        // `why` says for how long.
+        item.since = None;
         item.step = Some(step);
         item.question = why;
         item.commands = vec![format!("callboard show {}", item.run)];

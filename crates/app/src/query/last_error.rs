@@ -72,7 +72,7 @@ fn error(
     }
 }
 
-/// Returns the log with output, or the directory if both logs are empty.
+/// Returns the log of stderr if it has output, or else that of stdout, or else the directory if it exists.
 fn log(dir: &AttemptDir) -> Option<PathBuf> {
     let has_text = |path: &PathBuf| path.metadata().is_ok_and(|data| data.is_file() && data.len() > 0);
     [dir.stderr(), dir.stdout()]

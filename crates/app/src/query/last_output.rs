@@ -15,7 +15,7 @@ use supervisor::AttemptDir;
 use super::RunHandle;
 use super::steps::StepActivity;
 
-/// An attempt younger than this may not have written anything yet.
+/// Younger attempts are left out: that they have written nothing yet is no sign of a problem.
 const MIN_AGE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub(crate) enum LastOutput {
     },
 }
 
-/// Sets the last output of all running attempts of this host.
+/// Sets the last output of all running attempts of this host, for which `host` is `None`.
 pub(crate) fn add_to(handle: &RunHandle, now: Timestamp, steps: &mut BTreeMap<StepId, StepActivity>) {
     for activity in steps.values_mut() {
         if let StepActivity::Running { attempt, since, last_output, host: None, .. } = activity

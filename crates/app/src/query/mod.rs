@@ -1,4 +1,4 @@
-//! Reads runs for `show`, `log`, `diff`, `watch` and `prompt`. Nothing here changes a run.
+//! Reads runs for the commands that show them, such as `show`, `log`, `inbox` and `watch`. Nothing here changes a run.
 
 pub(crate) mod attempt_io;
 pub(crate) mod difference;

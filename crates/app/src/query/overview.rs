@@ -48,7 +48,7 @@ pub(crate) enum EngineStatus {
         host: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Timestamp>,
-        /// Stopped by Ctrl-Z or a signal.
+        /// Suspended by Ctrl-Z or a signal.
         stopped: bool,
     },
     /// The run is unfinished and has no engine.
@@ -101,6 +101,7 @@ impl RunOverview {
             None => current_engine(&run_at, &history, holder.map_err(|error| error.to_string())),
             Some(_) => past_engine(&run_at, &history),
         };
+        // If the engine is unknown, the steps are shown as if there were one.
         let has_engine = !matches!(engine, EngineStatus::Missing);
         let presence = |attempt: &_| match hosts::of(&handle.store, &run_at.state, attempt) {
             Some(host) => AttemptPresence::Remote { host: host.to_owned() },

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::last_output::LastOutput;
 use super::slow_attempts::SlowAttempt;
 
+/// What an unfinished step does or waits for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(crate) enum StepActivity {
@@ -44,7 +45,7 @@ pub(crate) enum StepActivity {
     WaitingForSlot { since: Timestamp },
     /// Ready; the run has no engine.
     WaitingForEngine { since: Timestamp },
-    /// Ready; the run is paused, stopping or stopped.
+    /// Ready or backing off; the run is paused, stopping or stopped, so no attempt starts.
     Held { since: Timestamp },
     /// Ready; a gate has failed and the loop-back has not happened yet.
     WaitingForLoopBack { since: Timestamp },
@@ -83,10 +84,11 @@ pub(crate) fn activities(
         return BTreeMap::new();
     }
     let machine = run_at.machine();
-    let held_back = machine.deferred().map(|deferred| deferred.must_be_idle).unwrap_or_default();
+    // A deferred loop-back waits until these steps have no attempt alive.
+    let to_be_reset = machine.deferred().map(|deferred| deferred.must_be_idle).unwrap_or_default();
     let activity = |step: &StepId| match run.active_turns.get(step) {
         Some(active) => {
-            let before_loop_back = held_back.contains(step);
+            let before_loop_back = to_be_reset.contains(step);
             Some(turn_activity(run_at, history, has_engine, step, active, before_loop_back, &presence))
         }
         None => waiting_for_steps(run_at, step),

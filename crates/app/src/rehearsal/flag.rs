@@ -61,7 +61,7 @@ mod tests {
         let hint_for = |line: &str| {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let command = RehearseFlag::augment_args(Command::new("run"));
-            // The flags that exclude this one are those of the real commands.
+            // clap requires that the arguments exist that `--rehearse` conflicts with.
             let command = command.args(["wrapper", "command_template", "role"].map(clap::Arg::new));
             let error = command.try_get_matches_from(&arguments).unwrap_err();
             hint(&arguments, &error)

@@ -5,10 +5,10 @@ use protocol::peer::output::{CYCLE_SUMMARY, INSIGHTS, OUTPUT, succeeded};
 use serde_json::{Value, json};
 use supervisor::adapter::rehearsal::Fields;
 
-/// The script key for the default review with another score.
+/// The key of a rehearsal script for the default review with another score.
 pub(super) const SCORE: &str = "score";
 
-/// Returns the keys of `ok` that set further fields of a phase's report.
+/// Returns the keys that the entry `ok` of a script may have for a phase. They set fields of its report.
 pub(super) fn ok_keys(phase: Phase) -> &'static [&'static str] {
     match phase {
         Phase::Plan | Phase::Execute | Phase::Express => &[OUTPUT],
@@ -16,7 +16,7 @@ pub(super) fn ok_keys(phase: Phase) -> &'static [&'static str] {
     }
 }
 
-/// Returns the report fields of a phase that the script does not set.
+/// Returns the default values of a phase's report fields, for those that the script does not set.
 pub(super) fn of(phase: Phase) -> Fields {
     let mut fields = Fields::new();
     fields.insert(OUTPUT.to_owned(), output(phase));

@@ -1,5 +1,6 @@
-//! Parses a script into a [`RehearsalScript`], or returns all its problems, each with line, column and a hint.
+//! Parses the script of a rehearsal: for each step, how the built-in scripted agent behaves in each attempt.
 //!
+//! The result is a [`RehearsalScript`], or all problems of the script, each with line, column and a hint.
 //! As strict as the workflow loader: if a misspelt behaviour were ignored, the rehearsal would not follow the script.
 
 mod attempt;
@@ -30,6 +31,7 @@ pub(super) fn load(text: &str, steps: &ScriptSteps) -> Result<RehearsalScript, V
             Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() })
         }
         _ => {
+            // Here each turn is one attempt: only scripts for steps that the run creates have lists of attempts.
             let attempts =
                 |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
             let steps = turns.into_iter().map(attempts).collect();
@@ -46,8 +48,8 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>> {
         let (singular, plural) = self.steps.noun;
-        let upper = singular.to_uppercase();
-        let hint = format!("a script begins with `{plural}:`, and below it `{upper}: [BEHAVIOUR, …]`");
+        let placeholder = singular.to_uppercase();
+        let hint = format!("a script begins with `{plural}:`, and below it `{placeholder}: [BEHAVIOUR, …]`");
         let entries = match &root.value {
             Value::Mapping(entries) => entries,
             Value::Null => {
@@ -84,7 +86,7 @@ impl<'a> Reader<'a> {
             | Value::Text(_)
             | Value::List(_) => {
                 let message = format!("`{plural}` is {} where a mapping is expected", steps.kind());
-                let hint = format!("write `{upper}:`, and below it one `- BEHAVIOUR` per attempt");
+                let hint = format!("write `{placeholder}:`, and below it one `- BEHAVIOUR` per attempt");
                 self.problem(steps.pos, Rule::WrongType, message, hint);
                 BTreeMap::new()
             }
@@ -124,7 +126,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the attempts of a turn: one, or a list of them if the steps are dynamic.
+    /// Reads the attempts of a turn: one, or a list of them if the run creates its steps.
     fn turn(&mut self, step: &ScriptStep, node: &Node) -> Vec<ScriptedAttempt> {
         match &node.value {
             Value::List(attempts) if self.steps.are_created_by_run && !attempts.is_empty() => {
@@ -154,7 +156,7 @@ impl<'a> Reader<'a> {
         );
     }
 
-    /// Returns the entries with these keys. Reports all keys but those and `others`.
+    /// Returns the entries with these keys. Reports every key that is neither one of them nor one of `others`.
     fn find_keys<'n, const N: usize>(
         &mut self,
         what: &str,

@@ -1,4 +1,4 @@
-//! The steps that a script can name.
+//! The steps that a rehearsal script can name.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use supervisor::adapter::rehearsal::Fields;
 
 use super::outputs;
 
-/// The steps of a rehearsed workflow or peer cycle.
+/// The steps of a rehearsed run, as its script names them.
 #[derive(Debug)]
 pub(crate) struct ScriptSteps {
     /// The noun for a step, singular and plural. The plural is also the top key of a script.
@@ -19,13 +19,14 @@ pub(crate) struct ScriptSteps {
     /// The first line of a script template.
     pub(super) title: String,
     pub(super) steps: Vec<ScriptStep>,
-    /// Whether the run creates its steps, so that a script may name any. It then has a list of attempts per turn.
+    /// Whether the run creates its steps, so that a script may name any. An entry below a step is then a turn, which may be a
+    /// list of attempts; otherwise it is an attempt.
     pub(super) are_created_by_run: bool,
     /// The command that prints a script template.
     pub(super) template_command: String,
 }
 
-/// The key of `ok` that sets fields of a report, for dynamic steps.
+/// The key below `ok:` in a script that sets fields of the report. Only for steps that the run creates.
 pub(super) const REPORT: &str = "report";
 
 #[derive(Debug, Clone)]
@@ -33,9 +34,9 @@ pub(super) struct ScriptStep {
     pub(super) step: StepId,
     /// The step that it loops back to, if it is a gate.
     pub(super) loop_back_to: Option<StepId>,
-    /// The keys of `ok` that set further fields of its report.
+    /// The keys below `ok:` that set fields which only reports of this step have.
     pub(super) ok_keys: &'static [&'static str],
-    /// The fields of its report that the script does not set.
+    /// Fields of its report that apply unless the script sets them.
     pub(super) default_fields: Fields,
 }
 
@@ -71,7 +72,7 @@ impl ScriptSteps {
                 "How a `{name}` run is rehearsed: {start_command} {} --rehearse=THIS-FILE",
                 start_argument.to_uppercase()
             ),
-            steps: script_steps.iter().map(step).map(ScriptStep::dynamic).collect(),
+            steps: script_steps.iter().map(step).map(ScriptStep::created_by_run).collect(),
             are_created_by_run: true,
             template_command: format!("`callboard rehearse-script --protocol {name}`"),
         }
@@ -98,7 +99,7 @@ impl ScriptSteps {
 
     pub(super) fn find(&self, name: &str) -> Option<Cow<'_, ScriptStep>> {
         if self.are_created_by_run {
-            return StepId::new(name).ok().map(ScriptStep::dynamic).map(Cow::Owned);
+            return StepId::new(name).ok().map(ScriptStep::created_by_run).map(Cow::Owned);
         }
         self.steps.iter().find(|step| step.step.as_str() == name).map(Cow::Borrowed)
     }
@@ -137,8 +138,7 @@ impl ScriptSteps {
 }
 
 impl ScriptStep {
-    /// Returns a step that the run creates.
-    fn dynamic(step: StepId) -> Self {
+    fn created_by_run(step: StepId) -> Self {
         Self { step, loop_back_to: None, ok_keys: &[REPORT], default_fields: Fields::new() }
     }
 }

@@ -18,7 +18,7 @@ use super::{NewPullRequest, PullRequest, Tracker};
 /// How long one call of `gh` may take. A run must not wait for a server that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long its output is read after it has ended: a process that it left behind may keep the pipes open.
+/// How long the output of `gh` is read after `gh` has ended: a process that it left behind may keep the pipes open.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// `gh` in a repository. Bodies are passed on standard input, titles as arguments; no shell sees them.
@@ -34,7 +34,7 @@ impl Gh {
         Self { repo: repo.to_owned(), program: PathBuf::from("gh"), timeout: TIMEOUT }
     }
 
-    /// Reads an issue. Blocks, and fails with a sentence.
+    /// Reads an issue. Blocks. The error is a sentence for the user.
     pub(crate) fn issue(&self, number: u64) -> Result<IssueData, String> {
         let number = number.to_string();
         let issue = self.json(&["issue", "view", &number, "--json", "number,title,body,labels,url"])?;

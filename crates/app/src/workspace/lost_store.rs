@@ -13,7 +13,7 @@ use crate::output::{count, shell_word};
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LostStore {
-    /// The newest emergency copy from a repository of this name.
+    /// The newest emergency copy whose repository has the same directory name as this one.
     copy: Option<PathBuf>,
     /// The number of runs that have a view in the repository.
     views: usize,

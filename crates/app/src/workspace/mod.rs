@@ -256,8 +256,8 @@ impl Workspace {
     }
 }
 
-/// Locates the embedded store, and returns the servers if the store is on NATS. The local directory of a store on NATS
-/// may be given instead of its address.
+/// Returns where the embedded store is or would be, and the servers if the store is on NATS. If the configured directory is the
+/// local directory of a store on NATS, that store is meant.
 pub(crate) fn locate(repo: &Path, config: &Config) -> Result<(Location, Option<Box<NatsSettings>>), Failure> {
     match config.store() {
         Some(StoreAddress::Nats(settings)) => Ok((Location::find(repo, None)?, Some(settings.clone()))),

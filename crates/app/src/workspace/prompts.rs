@@ -1,6 +1,6 @@
 //! Prompt templates of the repository, `.agents/prompts/PROTOCOL/ROLE.md`, which replace the built-in ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
@@ -39,9 +39,10 @@ pub(crate) fn read(repo: &Path, info: &ProtocolInfo) -> Result<BTreeMap<String, 
 fn note_unused(directory: &Path, info: &ProtocolInfo) {
     let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let names = names.filter_map(|name| name.to_str()?.strip_suffix(".md").map(str::to_owned));
+    let names: BTreeSet<_> = names.collect();
     let roles = || info.prompts.iter().map(|template| template.role);
-    for name in names.filter(|name| !roles().any(|role| role == name)) {
-        let meant = closest(&name, roles()).map(|meant| format!("; did you mean `{meant}.md`?"));
+    for name in names.iter().filter(|name| !roles().any(|role| role == name.as_str())) {
+        let meant = closest(name, roles()).map(|meant| format!("; did you mean `{meant}.md`?"));
         let meant = meant.unwrap_or_default();
         output::note(format_args!("`{DIRECTORY}/{}/{name}.md` is the prompt of no agent{meant}", info.name));
     }

@@ -14,8 +14,8 @@ use crate::failure::{Exit, Failure};
 use crate::output::shell_word;
 
 /// Clears the paths of the views of a new run: deletes the files that a finished run has left there. Fails if an
-/// unfinished run writes the same files, or if another program has written or changed one. With `replace`, the latter
-/// is no error: the engine moves such a file aside.
+/// unfinished run writes the same files. Fails also if another program has written or changed one, unless `replace` is set:
+/// then the engine moves that file aside.
 pub(crate) async fn clear_view_paths(
     workspace: &Workspace,
     store: &AnyStore,

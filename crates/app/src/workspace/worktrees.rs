@@ -153,7 +153,7 @@ fn lock_leases(store: &AnyStore) -> Result<File, Failure> {
     })
 }
 
-/// Returns the integration branch of a run, if it is not named after the run.
+/// Returns the integration branch of a run, if it is not the default `callboard/RUN`.
 fn integration(options: &RunOptions) -> Option<&str> {
     options.worktrees.as_ref()?.integration.as_deref()
 }
@@ -224,7 +224,7 @@ pub(crate) fn clean_up(options: &RunOptions) {
                 run_worktrees.integration_branch()
             ));
         }
-        // A run that commits in a step of its own also prints where its work is.
+        // No hint for a run with a commit step: it prints itself where its work is.
         let has_commit_step = options.worktrees.as_ref().is_some_and(|worktrees| worktrees.no_commit);
         let is_in_base = run_worktrees.is_in_base()?;
         if options.is_rehearsal() && !is_in_base {

@@ -129,7 +129,7 @@ fn start_engine(sandbox: &Sandbox, printer: &Printer, arguments: &[&str]) -> Res
 
 /// The attempt during which the engine is killed: the coder, after the loop-back. `fix#2.1` is attempt 1 of turn 2 of step
 /// `fix`.
-const INTERRUPTED: &str = "fix#2.1";
+const ATTEMPT_AT_KILL: &str = "fix#2.1";
 
 /// Follows the first engine until both it and the coder have reported the start of the coder's second turn.
 async fn until_coder_is_back(
@@ -145,11 +145,11 @@ async fn until_coder_is_back(
             line = engine.line() => {
                 let line = line?.ok_or_else(ended_early)?;
                 printer.engine_line(sandbox, &line);
-                printed |= line.contains(INTERRUPTED);
+                printed |= line.contains(ATTEMPT_AT_KILL);
             }
             lines = wakeup.next() => {
                 let mut lines = lines.map_err(cannot_observe)?.into_iter();
-                logged = lines.find(|line| line.attempt.to_string() == INTERRUPTED);
+                logged = lines.find(|line| line.attempt.to_string() == ATTEMPT_AT_KILL);
             }
         }
         if printed && let Some(line) = logged.take_if(|line| line.event == AgentEvent::Start) {
@@ -186,7 +186,7 @@ async fn until_engine_ends(
             line = engine.line() => {
                 let Some(line) = line? else { break };
                 printer.engine_line(sandbox, &line);
-                line.contains(INTERRUPTED)
+                line.contains(ATTEMPT_AT_KILL)
             }
             lines = wakeup.next() => {
                 let lines = lines.map_err(cannot_observe)?;

@@ -4,8 +4,8 @@ use super::model::{Iteration, Progress, Step};
 use crate::cli::step_status;
 use crate::output;
 
-/// Returns the lines below a step's name: its agent in a workflow, its status in a run; then the
-/// executions of a gate so far, conditions, checks and the like.
+/// Returns the lines below a step's name: its agent in a workflow, its status in a run; then the iteration of a gate,
+/// conditions, checks and the like.
 pub(super) fn lines_below_name(step: &Step) -> Vec<String> {
     let first = match &step.progress {
         Some(progress) => format!("{} {}", step_status::symbol(progress.kind), status(progress)),
@@ -15,7 +15,7 @@ pub(super) fn lines_below_name(step: &Step) -> Vec<String> {
     std::iter::once(first).chain(iteration).chain(step.details.lines()).collect()
 }
 
-/// Returns the status, the duration, and the number of attempts if there was more than one.
+/// Returns the status, the duration, and the number of the attempt if there was more than one.
 pub(super) fn status(progress: &Progress) -> String {
     let Progress { kind, duration, attempts, .. } = progress;
     let duration = duration.map(|duration| format!(" {}", output::duration(duration))).unwrap_or_default();
@@ -23,7 +23,7 @@ pub(super) fn status(progress: &Progress) -> String {
     format!("{}{duration}{attempts}", step_status::label(*kind))
 }
 
-/// Returns how often a gate or a `cycle` run has been repeated, and its limit.
+/// Returns the current iteration of a gate or of a `cycle` run, counted from 1, and the limit.
 pub(super) fn iteration(Iteration { current, max }: Iteration) -> String {
     format!("iteration {current} of {max}")
 }

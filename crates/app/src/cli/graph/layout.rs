@@ -1,7 +1,10 @@
 //! A layered layout for the SVG, in pixels.
 //!
-//! A step is one layer below the lowest step it needs. An edge across several layers has a bend in each layer between,
-//! so that it never runs behind a box. The nodes of a layer are ordered by the mean position of their neighbours.
+//! A step is in the layer below the lowest step that it needs. An edge across several layers has a bend in each layer
+//! between, so that it never runs behind a box. The nodes of a layer are ordered by the mean position of their neighbours.
+//!
+//! The line of a loop-back has a vertical piece right of all boxes, its lane, and a horizontal one in the gap below the gate
+//! and in the gap above the target, its tracks.
 
 use super::model::Graph;
 
@@ -9,10 +12,11 @@ pub(super) type Point = (usize, usize);
 
 const COLUMN_GAP: usize = 28;
 const LAYER_GAP: usize = 56;
-/// Between the lines of two loop-backs, and between such a line and a box.
+/// Between two lanes, between a lane and the boxes, and between a layer and its first track.
 const LANE_GAP: usize = 14;
-/// Between the horizontal lines of loop-backs that share a gap between layers, and how many lines fit there.
+/// Between two tracks in the same gap.
 const TRACK_GAP: usize = 5;
+/// How many tracks fit between a layer and the middle of the gap. Further loop-backs share them.
 const TRACKS: usize = 4;
 const ORDERING_PASSES: usize = 4;
 
@@ -77,14 +81,14 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
         bottoms.push(y + height);
         y += height + LAYER_GAP;
     }
-    let bottom = |node: usize| bottoms[nodes[node].layer];
+    let layer_bottom = |node: usize| bottoms[nodes[node].layer];
     let needs = edges.iter().map(|edge| {
-        let inner = edge.iter().flat_map(|node| {
+        let points = edge.iter().flat_map(|node| {
             let rect = &placed[*node];
-            [(rect.center(), rect.y), (rect.center(), rect.bottom()), (rect.center(), bottom(*node))]
+            [(rect.center(), rect.y), (rect.center(), rect.bottom()), (rect.center(), layer_bottom(*node))]
         });
-        // The line starts at the bottom of the first box and ends at the top of the last.
-        let points: Vec<_> = inner.skip(1).collect();
+        // Of the first box only the bottom is on the line, of the last one only the top.
+        let points: Vec<_> = points.skip(1).collect();
         points[..points.len() - 2].to_vec()
     });
     let needs = needs.collect();
@@ -99,7 +103,7 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
             let enter = reserve_track(&mut entering[nodes[target].layer]);
             let (from, to) = (&placed[gate], &placed[target]);
             let (start, end) = (from.x + from.width - LANE_GAP, to.x + to.width - LANE_GAP);
-            let (below, above) = (bottom(gate) + leave, to.y - enter);
+            let (below, above) = (layer_bottom(gate) + leave, to.y - enter);
             vec![(start, from.bottom()), (start, below), (x, below), (x, above), (end, above), (end, to.y)]
         })
         .collect();
@@ -110,7 +114,7 @@ pub(super) fn layout(graph: &Graph, sizes: &[(usize, usize)]) -> Layout {
     Layout { width, height, boxes: placed, needs, loop_backs }
 }
 
-/// Reserves the next horizontal line in the gap, and returns its distance from the layer.
+/// Reserves the next track in a gap, and returns its distance from the layer.
 fn reserve_track(used: &mut usize) -> usize {
     let distance = LANE_GAP + *used % TRACKS * TRACK_GAP;
     *used += 1;
@@ -143,7 +147,7 @@ fn nodes(graph: &Graph, sizes: &[(usize, usize)]) -> (Vec<Node>, Vec<Vec<usize>>
     (nodes, edges)
 }
 
-/// The nodes of each layer from left to right, with few crossings.
+/// Returns the nodes of each layer from left to right, ordered so that few edges cross.
 fn ordered_layers(nodes: &[Node]) -> Vec<Vec<usize>> {
     let count = nodes.iter().map(|node| node.layer + 1).max().unwrap_or(0);
     let mut layers = vec![Vec::new(); count];

@@ -20,6 +20,7 @@ pub(super) fn render(graph: &Graph) -> String {
     let sizes: Vec<_> = texts.iter().map(|texts| size(texts)).collect();
     let layout = layout(graph, &sizes);
     let title = heading(graph);
+    // The title has larger characters than the boxes.
     let width = layout.width.max(text_width(&title) * 5 / 4) + 2 * MARGIN;
     let height = layout.height + 2 * MARGIN + TITLE_HEIGHT;
     let mut svg = format!(

@@ -1,4 +1,4 @@
-//! The formats of a graph.
+//! Tests of what `callboard graph` prints: a list, Mermaid, SVG and JSON.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use protocol::steps::{StepSpec, Workflow};
 use super::model::{Graph, Iteration, Progress, Run};
 use super::{list, mermaid, svg};
 
-/// Steps as `id: needs`; `test` loops back to `fix`.
+/// Makes the graph of a workflow from step ids and their needs. A step `test` loops back to `fix`.
 fn workflow(steps: &[(&str, &[&str])]) -> Graph {
     let id = |name: &&str| StepId::new(*name).unwrap();
     let steps = steps.iter().map(|(name, needs)| {

@@ -1,5 +1,5 @@
 //! The NATS key-value bucket with the documents of peer cycles: reads its keys, and deletes those of older formats once
-//! their cycles are imported.
+//! their cycles are imported. Its servers need not have a store of Callboard.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -74,7 +74,8 @@ impl Bucket {
         Dump::of_bucket(&self.address(), &self.resolved)
     }
 
-    /// Deletes the keys whose cycles are imported, except for the key that holds a cycle's document.
+    /// Deletes the keys whose cycles are imported. The key that holds a cycle's document stays, and so do keys that a cycle needs
+    /// that is not imported.
     pub(super) async fn delete_old(&self, cycles: &[CycleReport]) -> Result<DeletedKeys, Failure> {
         let mut old = BTreeSet::new();
         let mut retained = BTreeSet::new();

@@ -61,7 +61,7 @@ pub(crate) async fn import(
         max_iterations: document["max_iterations"]
             .as_u64()
             .and_then(|limit| u32::try_from(limit).ok())
-            // 0 means that the limit is not given, as in the import of the state.
+            // 0 means that the limit is not given, as it does when the protocol imports the document.
             .filter(|limit| *limit > 0)
             .unwrap_or(DEFAULT_MAX_ITERATIONS),
         checks: workspace.checks(),

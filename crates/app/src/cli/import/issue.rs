@@ -31,7 +31,7 @@ pub(super) fn read(file: &Path) -> Option<Value> {
     (value.get("issue").is_some() && value.get("pipeline").is_some()).then_some(value)
 }
 
-/// Imports the state as a run. The next step follows from its flags, and `resume` runs it.
+/// Imports the state as a run. The flags in the state say which step is next, and `resume` runs it.
 pub(super) fn run(
     workspace: &Workspace,
     file: &Path,

@@ -104,18 +104,20 @@ impl Import<'_> {
         Ok(CycleReport { run, result, status: status.map(run_status::name), error, migrated })
     }
 
-    /// Imports the cycle. Without `--write` it only determines the status that the run would have.
+    /// Imports the cycle. Without `--write`, only determines the status that its run would have.
     async fn import(&self, run: &RunId, migrated: &MigratedCycle) -> Result<CycleResult, Failure> {
         let (store, result) =
             if self.write { (self.store, ImportResult::Imported) } else { (None, ImportResult::New) };
         let by = workspace::person_author();
-        let from = Migration {
+        let migration = Migration {
             from: self.from.clone(),
             document: migrated.document.to_value(),
+            // The bucket may have an older document under the key of the run.
             replaces: self.bucket.and_then(|bucket| bucket.entry(run.as_str()).cloned()),
         };
         let spec = self.spec(run, &migrated.document)?;
-        let error = match runner::migrate(store, &by, self.now, protocol_kind::<Peer>(), spec, from).await {
+        let kind = protocol_kind::<Peer>();
+        let error = match runner::migrate(store, &by, self.now, kind, spec, migration).await {
             Ok(status) => return Ok(CycleResult { result, status: Some(status), error: None }),
             Err(error) => error,
         };
@@ -146,13 +148,13 @@ impl Import<'_> {
             Ok(journal) => journal?,
             Err(error) => return Some(unreadable(error)),
         };
-        // A bucket in use contains the current document of the run.
+        // If the bucket is that of the store, it has the run's own document, which may be newer than the imported one.
         let current = TypedMachine::<Peer>::of(journal.machine()).map(|typed| &*typed.document);
         let is_current = migrated.origin == Origin::Current && current == Some(&migrated.document);
         // An import writes two entries: the first opens the run, the second has the imported document.
         let is_same = match journal.entry(Revision(2)).await.map(|entry| entry.and_then(imported_document)) {
             Ok(Some(imported)) => is_current || self.reproduces(migrated, &imported),
-            // The run was not imported: another cycle has that number.
+            // The run was not imported: Callboard has opened another cycle of that number.
             Ok(None) => is_current,
             Err(error) => return Some(unreadable(error)),
         };
@@ -160,7 +162,8 @@ impl Import<'_> {
         Some(CycleResult { result, status: Some(journal.state.run.status), error: None })
     }
 
-    /// Returns whether the dump, migrated with the time of the earlier import, becomes the document imported then.
+    /// Returns whether the dump is the same as at the earlier import. The document of an older format contains the time of its
+    /// migration, so it is migrated again with the time of that import.
     fn reproduces(&self, migrated: &MigratedCycle, imported: &Document) -> bool {
         match migrated.origin {
             Origin::Current => migrated.document == *imported,
@@ -201,7 +204,7 @@ impl Import<'_> {
     }
 }
 
-/// The document that an earlier import wrote.
+/// Returns the document that an earlier import wrote in this entry.
 fn imported_document(entry: Entry) -> Option<Document> {
     let Input::Recovered { source: RecoverySource::Migrated { document, .. } } = entry.input else {
         return None;

@@ -74,11 +74,12 @@ impl ImportReport {
         for key in &self.deleted.changed {
             output::note(format_args!("`{key}` was not deleted: another client has written to it since"));
         }
-        self.print_next_steps();
+        self.print_summary();
         self.exit()
     }
 
-    fn print_next_steps(&self) {
+    /// Prints how many cycles have which result, and what the user can do next.
+    fn print_summary(&self) {
         for cycle in self.with_result(ImportResult::Differs) {
             output::note(format_args!(
                 "`{}` was not imported: its run exists with other content; see `callboard show {}`, or import into \
@@ -175,7 +176,7 @@ impl CycleReport {
         if let Some(error) = &self.error {
             output::data(format_args!("  {error}"));
         }
-        // The first import printed the rest.
+        // The import that made the run printed the rest.
         if self.result == ImportResult::Exists {
             return;
         }

@@ -45,7 +45,7 @@ pub(super) struct StepsFlags {
     gate_state_file: Option<PathBuf>,
 }
 
-/// Returns the path of the `run_state.json` that a file or directory stands for; `None` if it is none.
+/// Returns the path of the `run_state.json` that this file is or this directory has; `None` if there is none.
 pub(super) fn find_view(file: &Path) -> Option<PathBuf> {
     let view = if file.is_dir() { file.join(VIEW) } else { file.to_owned() };
     (view.file_name().is_some_and(|name| name == VIEW) && view.exists()).then_some(view)
@@ -75,7 +75,7 @@ pub(super) fn run(
         on_failure: OnFailure::Stop,
         approvals: Approvals::Asked,
         gate_state_file: flags.gate_state_file.clone(),
-        // The reports of another program do not change `AGENTS.md`.
+        // The `memory_updates` in reports of another program do not change `AGENTS.md`.
         memory: MemoryPolicy::NotApplied,
         report_schema: None,
     };
@@ -86,9 +86,11 @@ pub(super) fn run(
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
     let location = RunLocation { worktree, ..RunLocation::new(run.clone(), workspace.repo_dir()?) };
     let now = workspace.clock.now();
-    // Reports contain the run id of the file. If that id is invalid, no report is valid, and `--as` has named the run.
+    // Reports have the run id that the file has, also when `--as` gives the run another name. Without a valid id there, no
+    // report can be used.
     let reports =
         run_id(view, &salvaged).map(|old| read_reports(view, &old, &definition)).unwrap_or_default();
+    // `lost`: what the file does not have; `from_reports`: steps that it does not have, but that have a report.
     let FilledDocument { document, lost, from_reports } =
         fill_missing(&definition, &location, now, salvaged, &reports);
     let options = RunOptions {
@@ -102,12 +104,14 @@ pub(super) fn run(
     };
     let kind = protocol_kind::<Steps>();
     if !dry_run {
+        // Git ignores the views from the first one on.
         definition::exclude_views(&workspace.repo, kind.info())?;
     }
     let turns = recover::turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
     let started_again = running_steps(&document);
     let import = DocumentImport { path: view.display().to_string(), document, turns, request: None };
+    // A file of another program at the path of a view is moved to the quarantine.
     let (status, quarantined) = block_on(async {
         let store = if dry_run { None } else { Some(workspace.store().await?) };
         let by = workspace::person_author();
@@ -176,7 +180,7 @@ fn read_reports(view: &Path, run: &RunId, definition: &Definition) -> Reports {
     definition.step_ids().filter_map(read).collect()
 }
 
-/// Returns the id in the file; if it is lost, the name of its directory.
+/// Returns the run id in the document; if that is lost, the name of the file's directory.
 fn run_id(view: &Path, salvaged: &Value) -> Result<RunId, Failure> {
     let directory = || {
         let view = view.canonicalize().ok()?;
@@ -190,7 +194,7 @@ fn run_id(view: &Path, salvaged: &Value) -> Result<RunId, Failure> {
     })
 }
 
-/// Where workflows are searched, relative to the repository.
+/// The folders in which workflows are searched, relative to the repository.
 const FOLDERS: [&str; 5] = ["", "workflows", "flows", ".agents", ".agents/workflows"];
 
 /// Returns the one workflow of the repository with the name and the steps of the document.
@@ -216,7 +220,7 @@ fn workflow_files(folder: &Path) -> Vec<PathBuf> {
     files.filter(is_yaml).collect()
 }
 
-/// Returns whether the workflow has the name of the run, and every step that the file still has.
+/// Returns whether the workflow has the name of the run and all its steps, as far as the document still has them.
 fn matches_run(file: &Path, salvaged: &Value) -> bool {
     let Some(workflow) = fs::read_to_string(file).ok().and_then(|text| load::analyze(&text).workflow) else {
         return false;

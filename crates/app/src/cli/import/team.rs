@@ -69,7 +69,7 @@ fn is_team_store(directory: &Path) -> bool {
     CoordinationFiles::names().any(|name| directory.join(name).is_file())
 }
 
-/// Collects the stores of teams below a directory. Hidden directories and links are left out.
+/// Collects the stores of teams below a directory. Leaves out links, hidden directories, `node_modules` and `target`.
 fn team_stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     const MAX_DEPTH: usize = 6;
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -190,7 +190,7 @@ impl Import<'_> {
             view_paths::clear_view_paths(workspace, store, kind, &spec, true).await?;
             definition::exclude_views(&workspace.repo, kind.info())?;
         }
-        let view_import = DocumentImport {
+        let import = DocumentImport {
             path: self.directory.display().to_string(),
             document: self.with_branches(&spec)?,
             turns: BTreeMap::new(),
@@ -203,7 +203,7 @@ impl Import<'_> {
             workspace.clock.now(),
             kind,
             spec,
-            view_import,
+            import,
         )
         .await
         .map_err(|error| self.refused(&error))?;
@@ -283,6 +283,7 @@ impl Import<'_> {
             timeout: None,
             prompts: prompts::read(&workspace.repo, protocol_kind::<Team>().info())?,
         };
+        // `--as` names the run, and with it the branch.
         let wanted = WorktreeRequirements { branch_flag: Some("--as"), ..WorktreeRequirements::default() };
         let worktrees = worktrees::options(workspace, &self.run, wanted)?;
         let options = RunOptions {
@@ -330,7 +331,7 @@ impl Import<'_> {
         };
         if as_json {
             let groups: Vec<_> =
-                preview.groups.iter().map(|(id, what)| json!({ "id": id, "next": what })).collect();
+                preview.groups.iter().map(|(id, next)| json!({ "id": id, "next": next })).collect();
             output::json_pretty(&json!({
                 "run": run, "result": result, "status": status.map(run_status::name), "groups": groups,
                 "notes": notes, "lost": lost,
@@ -346,8 +347,8 @@ impl Import<'_> {
             lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));
             return;
         }
-        for (id, what) in &preview.groups {
-            output::message(format_args!("  group {id}: {what}"));
+        for (id, next) in &preview.groups {
+            output::message(format_args!("  group {id}: {next}"));
         }
         notes.iter().for_each(output::note);
         lost.iter().for_each(|lost| output::note(format_args!("lost: {lost}")));

@@ -76,13 +76,15 @@ pub(super) async fn recover(
     Ok(report.print())
 }
 
-/// Adds the runs of a copy to an intact store. Existing runs stay unchanged. Fails if one of them is inconsistent.
+/// Adds the runs of a copy of a database (`--from`) to an intact store. Existing runs stay unchanged. Fails if one of them is
+/// inconsistent.
 pub(super) async fn add_runs_of_copy(
     workspace: &Workspace,
     file: &Path,
     arguments: &Arguments,
     mut report: RecoveryReport,
 ) -> Result<Exit, Failure> {
+    // A dry run: no view is written before it is certain that the store is intact.
     let mut before = RecoveryReport::new(workspace, arguments);
     if verify::verify_and_write_views(workspace, true, &mut before).await? > 0 {
         let store = workspace.location.root().display();
@@ -131,7 +133,7 @@ fn salvage_all(
     for found in salvage.runs().map_err(|error| failed(&error))? {
         let kind =
             runner::salvaged_kind(workspace.protocols, salvage, &found).map_err(|error| failed(&error))?;
-        // If no protocol can read the run, any of them reports what is damaged.
+        // A run is of the protocol that can read its spec. If there is none, any protocol reports what is damaged.
         let kind = kind.unwrap_or(workspace.protocols.0[0]);
         let (by, now) = (workspace::person_author(), workspace.clock.now());
         let result = runner::salvage(kind, salvage, &found, target, except, &by, now);

@@ -28,6 +28,7 @@ pub(super) async fn failure(
     let documents = read_documents(settings).await;
     match missing_blobs {
         Ok(Some(runs)) => failure.causes.extend(describe_lost_blobs(&runs, &documents)),
+        // The journal is lost, with or without the blobs.
         Ok(None) => failure.causes.extend(describe_lost_journal(workspace, &settings.server(), &documents)),
         // The loss is unknown then; the failure itself stays.
         Err(unavailable) => failure.causes.push(unavailable.to_string()),
@@ -66,8 +67,8 @@ fn describe_lost_blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<Str
                 format!("run `{run}` has lost its definition and {missing} of {revision}: {numbers}")
             }
         };
-        let outputs = documents.iter().filter(|document| is_of(document, run)).map(|document| document.blobs);
-        let outputs: usize = outputs.sum();
+        let of_run = documents.iter().filter(|document| is_of_run(document, run));
+        let outputs: usize = of_run.map(|document| document.blobs).sum();
         if outputs > 0 {
             let outputs = count(outputs, "output", "outputs");
             line.push_str(&format!("; its document in the bucket has lost {outputs}"));
@@ -77,7 +78,7 @@ fn describe_lost_blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<Str
     lines
 }
 
-fn is_of(document: &Document, run: &RunId) -> bool {
+fn is_of_run(document: &Document, run: &RunId) -> bool {
     document.run == run.as_str()
 }
 
@@ -91,7 +92,7 @@ fn describe_lost_journal(workspace: &Workspace, server: &str, documents: &[Docum
         add(run, format!("{} on this machine", count(attempts, "attempt", "attempts")));
     }
     for run in local_views(&workspace.repo) {
-        // Most runs of the embedded store have attempts there.
+        // A run with attempts in the embedded store is taken as one of that store.
         if !workspace.location.attempts_dir().join(&run).exists() {
             add(run, VIEW.to_owned());
         }
@@ -131,7 +132,7 @@ fn local_views(repo: &Path) -> Vec<String> {
     runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// The document of a peer cycle, as an entry of the bucket.
+/// What the bucket tells about the document of a peer cycle.
 struct Document {
     run: String,
     /// The number of its changes.

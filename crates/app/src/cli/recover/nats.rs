@@ -1,6 +1,6 @@
-//! Recovers a store on NATS in place: moves messages that Callboard did not write to the object store, fills deleted
-//! buckets of documents from the journal, and verifies every run. Other deleted streams cannot be restored and are
-//! reported.
+//! Recovers a store on NATS in place. Messages in the journal that were not written by Callboard are moved to the object store.
+//! Deleted buckets of documents are created again and filled from the journal. Every run is verified. Any other deleted stream
+//! cannot be restored and is reported.
 
 use runner::JudgedExternalWrite;
 use store::{AnyStore, Backend, NatsWarning, Unavailable};
@@ -48,16 +48,16 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
         let (noun, verb) = if names.len() == 1 { ("bucket", "was") } else { ("buckets", "were") };
         report.notes.push(format!("{noun} {} {verb} created again", names.join(", ")));
     }
-    // Not only after a deletion: an earlier `recover` may have ended between the buckets and their documents.
-    let unwritten = if arguments.dry_run {
+    // Even if no bucket is missing: an earlier `recover` may have created the buckets and ended before it wrote the documents.
+    let rebuild_errors = if arguments.dry_run {
         Vec::new()
     } else {
         rebuild_documents(workspace, &store, &buckets, &mut report).await?
     };
     let inconsistencies = verify::verify_and_write_views(workspace, arguments.dry_run, &mut report).await?;
     if inconsistencies == 0 {
-        let is_whole = unwritten.is_empty();
-        report.damage.extend(unwritten);
+        let is_whole = rebuild_errors.is_empty();
+        report.damage.extend(rebuild_errors);
         let exit = report.print();
         return Ok(if is_whole { exit } else { Exit::Failed });
     }
@@ -68,29 +68,30 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
     Err(failure.hint("restore the streams from a backup with `nats stream restore`"))
 }
 
-/// Writes every document that its bucket does not have. A document that cannot be rebuilt does not stop the
-/// others. Returns why, for each of these.
+/// Writes every document that its bucket does not have. `created_buckets` are those that were deleted. A document that cannot be
+/// rebuilt does not stop the others: returns an error message for each of them.
 async fn rebuild_documents(
     workspace: &Workspace,
     store: &AnyStore,
-    created: &[String],
+    created_buckets: &[String],
     report: &mut RecoveryReport,
 ) -> Result<Vec<String>, Failure> {
-    let (mut written, mut unwritten) = (0, Vec::new());
+    let (mut written, mut rebuild_errors) = (0, Vec::new());
     let protocols = workspace.protocols;
     for row in store.runs().await?.iter().filter(|row| protocols.find(&row.protocol).is_some()) {
         match runner::rebuild_document(store, &workspace.clock, protocols, &row.run).await {
-            // The bucket had no message under the key.
+            // Sequence 0: the bucket had no message under the key. The document was written.
             Ok(Some(Some(JudgedExternalWrite { sequence: 0, bucket, .. }))) => {
                 written += 1;
-                if !created.contains(&bucket) {
+                if !created_buckets.contains(&bucket) {
                     report.damage.push(format!("the bucket `{bucket}` had no document of run `{}`", row.run));
                 }
             }
+            // Another client had written to the document. The write was accepted, or the document restored.
             Ok(Some(Some(judged))) => report.notes.push(judged.to_string()),
             // The document was still there, or the run no longer exists.
             Ok(Some(None) | None) => {}
-            Err(error) => unwritten.push(format!(
+            Err(error) => rebuild_errors.push(format!(
                 "cannot rebuild the document of run `{}`: {}",
                 row.run,
                 Failure::from(error).message
@@ -101,5 +102,5 @@ async fn rebuild_documents(
         let documents = output::count(written, "document was", "documents were");
         report.notes.push(format!("{documents} written from the journal"));
     }
-    Ok(unwritten)
+    Ok(rebuild_errors)
 }

@@ -21,6 +21,7 @@ pub(super) async fn verify_and_write_views(
     let Some(store) = workspace.existing_store().await? else { return Ok(0) };
     let mut inconsistencies = 0;
     for row in store.runs().await? {
+        // Only its own protocol can verify a run.
         if workspace.protocols.find(&row.protocol).is_none() {
             report.runs.push(RunRecovery::of_another_protocol(&row));
             continue;
@@ -31,13 +32,13 @@ pub(super) async fn verify_and_write_views(
                 write_views(workspace, &store, &journal, dry_run, report).await?;
             }
             Ok(None) => {}
-            // Do not cut a run at an entry that only a newer version understands.
+            // A recovery would drop the entries that only a newer version understands.
             Err(inconsistency) if inconsistency.is_from_newer_version() => {
                 return Err(Failure::from_error(Exit::Store, &inconsistency)
                     .context(format_args!("cannot verify run `{}`", row.run))
                     .hint("use the newer version of callboard that wrote it"));
             }
-            // The store does not answer, for example. That is no reason to rebuild it.
+            // An error that is no damage, such as a store that does not answer, is no reason to rebuild the store.
             Err(Inconsistency::Load(error)) if !error.is_damage() => {
                 return Err(Failure::from(error).context(format_args!("cannot verify run `{}`", row.run)));
             }
@@ -47,6 +48,7 @@ pub(super) async fn verify_and_write_views(
             }
         }
     }
+    // The recovery that follows reports every run again.
     if inconsistencies > 0 {
         report.runs.clear();
     }

@@ -66,7 +66,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     };
     let definition = definition::read(workspace, workflow, definition_options)?;
     let worktrees = definition.workflow().has_worktrees();
-    // The branch of the lost run has the work of the steps that are done.
+    // Continue the branch of the lost run: it has the work of the completed steps.
     let wanted = WorktreeRequirements { continue_branch: true, ..WorktreeRequirements::default() };
     let worktrees = worktrees.then(|| worktrees::options(workspace, &run, wanted)).transpose()?;
     let worktree = worktrees.as_ref().map(|trees| worktrees::path(workspace, &run, trees)).transpose()?;
@@ -84,6 +84,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
     engine::require_profiles(&engine_config, &options, Steps::NAME, steps)?;
     let turns = turns(workspace, &run, &document);
     let spec = RunSpec::new(definition.workflow().name.clone(), &definition, options);
+    // A `run_state.json` does not say what a person has asked of the run, so `request` is `None`.
     let import = DocumentImport { path: view.display().to_string(), document, turns, request: None };
     let now = workspace.clock.now();
     let status = block_on(async {
@@ -95,7 +96,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
                 .context(format_args!("cannot rebuild run `{run}` from `{}`", view.display()))
         })
     })?;
-    let word = run_status::label(status).1;
+    let status_label = run_status::label(status).1;
     if arguments.dry_run {
         if arguments.json {
             let result =
@@ -103,11 +104,12 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
             output::json_pretty(&result);
             return Ok(Exit::Success);
         }
-        output::data(format_args!("run `{run}` would be rebuilt from `{}`: {word}", view.display()));
+        output::data(format_args!("run `{run}` would be rebuilt from `{}`: {status_label}", view.display()));
         return Ok(Exit::Success);
     }
     let mut report = RecoveryReport::new(workspace, arguments);
-    block_on(async { verify::verify_and_write_views(workspace, false, &mut report).await })?;
+    let dry_run = false;
+    block_on(async { verify::verify_and_write_views(workspace, dry_run, &mut report).await })?;
     report.notes.push(format!(
         "run `{run}` was rebuilt from its view; its journal begins there and does not contain earlier entries"
     ));
@@ -162,10 +164,11 @@ async fn open_or_create_store(workspace: &Workspace) -> Result<AnyStore, Failure
     workspace.store().await
 }
 
-/// Returns the number of turns of each step, from the view and from the directories of its attempts.
+/// Returns how many turns each step has had: by the view or by the directories of its attempts, whichever says more.
 pub(in crate::cli) fn turns(workspace: &Workspace, run: &RunId, document: &Value) -> BTreeMap<StepId, Turn> {
     let steps = document["steps"].as_object().into_iter().flatten();
     let counted = steps.filter_map(|(id, step)| {
+        // A loop-back adds 1 to `iteration_count` and clears `started_at`. A step that has started since is in one more turn.
         let iterations = u32::try_from(step["iteration_count"].as_u64().unwrap_or(0)).unwrap_or(0);
         let turn = if step["started_at"].is_null() { iterations } else { iterations.saturating_add(1) };
         Some((StepId::new(id).ok()?, turn.max(last_attempt_turn(workspace, run, id))))

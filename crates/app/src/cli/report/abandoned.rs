@@ -1,4 +1,4 @@
-//! Attempts that were abandoned while they ran. This happens only on a shared store, where a user can abandon a host.
+//! Attempts that were abandoned while they ran. This happens only on a shared store, by `resume --abandon-host`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,6 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Returns whether the run does not count the attempt as running any more. Returns `false` if the store cannot be read:
 /// the report is in the attempt's directory, and the engine decides.
 pub(super) async fn is_abandoned(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> bool {
+    // The store is embedded.
     if !Location::is_local_dir(local_dir) {
         return false;
     }
@@ -24,7 +25,7 @@ pub(super) async fn is_abandoned(local_dir: &Path, run: &RunId, attempt: &Attemp
     matches!(is_live, Ok(Ok(Some(false))))
 }
 
-/// Returns whether the attempt is live, running or stopping in the journal, or `None` if there is no such run.
+/// Returns whether the attempt is running or stopping according to the journal, or `None` if there is no such run.
 async fn is_live(local_dir: &Path, run: &RunId, attempt: &AttemptId) -> Result<Option<bool>, Failure> {
     let workspace =
         Workspace::find(&LocationArgs { repo: None, store: Some(local_dir.to_owned()) }, Flags::default())?;

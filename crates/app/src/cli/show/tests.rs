@@ -1,4 +1,4 @@
-//! The columns of a step.
+//! The columns of a step in `callboard show`.
 
 use insta::assert_snapshot;
 use protocol::{AttemptId, Turn};
@@ -49,6 +49,7 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
         (&pending, Some(StepActivity::BackingOff { since, until: stamp("11:59:00") })),
         (&pending, Some(StepActivity::WaitingForSlot { since })),
         (&pending, Some(StepActivity::WaitingForEngine { since })),
+        // The run is paused, stopping or stopped.
         (&pending, Some(StepActivity::Held { since })),
         (&pending, Some(StepActivity::WaitingForLoopBack { since })),
         (

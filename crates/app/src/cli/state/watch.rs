@@ -44,7 +44,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { key, until, path, location } = arguments;
     let until = until.as_deref().map(parse_until).transpose()?;
     if let Some(path) = path.as_deref().filter(|path| !path.is_empty() && !path.starts_with('/')) {
-        at_pointer(&Value::Null, path)?;
+        at_pointer(&Value::Null, path)?; // always fails, with the hint for a pointer without `/`
     }
     block_on(async {
         let handle = RunHandle::of(&location, &key.get()?).await?;
@@ -114,7 +114,7 @@ fn print(follower: &Follower<'_>, write: &Write, until: Option<&ExpectedValue>, 
     holds
 }
 
-/// The exit code, if watching ends here.
+/// Returns the exit code if watching ends here. `holds` is whether the condition of --until holds now.
 fn exit(follower: &Follower<'_>, until: Option<&ExpectedValue>, holds: bool) -> Option<Exit> {
     let finished = matches!(follower.run_at.engine_exit(), Some(EngineExit::Finished(_)));
     match until {

@@ -29,7 +29,7 @@ pub(super) struct Write {
     pub(super) changed: Vec<String>,
 }
 
-/// Applies entries to a document, one after the other.
+/// Follows a document from a revision on: applies entries, one after the other, and describes each as a write.
 #[derive(Debug)]
 pub(super) struct Follower<'a> {
     handle: &'a RunHandle,
@@ -37,11 +37,12 @@ pub(super) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
+    /// Starts at a revision, or at the newest one.
     pub(super) async fn at(handle: &'a RunHandle, revision: Option<Revision>) -> Result<Self, Failure> {
         Ok(Self { handle, run_at: handle.run_at(revision).await? })
     }
 
-    /// The write of the current revision, whose entry is `stored`.
+    /// Describes the current revision as a write of the whole document. `stored` is the entry of this revision.
     pub(super) fn current(&self, stored: &StoredEntry) -> Result<Write, Failure> {
         Ok(self.describe_write(stored.revision, &self.decode(stored)?, vec![String::new()]))
     }
@@ -49,6 +50,7 @@ impl<'a> Follower<'a> {
     /// Applies the next entry. Returns `None` if it did not change the document.
     pub(super) fn apply(&mut self, stored: &StoredEntry) -> Result<Option<Write>, Failure> {
         let entry = self.decode(stored)?;
+        // An edit names the fields that it changes. After other inputs the document is compared with the one before.
         let edited = match &entry.input {
             Input::Edited { edit, .. } => Some(paths(edit)),
             Input::Opened { .. }

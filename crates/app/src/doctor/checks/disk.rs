@@ -63,24 +63,26 @@ fn is_network(kind: &str) -> bool {
 /// Returns the type of the file system that holds a path.
 fn file_system(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
-    file_system_in(&fs::read_to_string("/proc/self/mountinfo").ok()?, &path)
+    file_system_in(&fs::read("/proc/self/mountinfo").ok()?, &path)
 }
 
 /// Picks the longest mount point above the path. Of several mounts on one point the last hides the others.
-fn file_system_in(mounts: &str, path: &Path) -> Option<String> {
-    let mounts = mounts.lines().filter_map(|line| {
-        let (mount, file_system) = line.split_once(" - ")?;
-        let point = unescape_octal(mount.split(' ').nth(4)?);
-        let kind = file_system.split(' ').next()?.to_owned();
+fn file_system_in(mounts: &[u8], path: &Path) -> Option<String> {
+    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(|line| {
+        // The names of mount points need not be UTF-8.
+        let fields: Vec<_> = line.split(|byte| *byte == b' ').collect();
+        let point = unescape_octal(fields.get(4)?);
+        let separator = fields.iter().position(|field| *field == b"-")?;
+        let kind = String::from_utf8_lossy(fields.get(separator + 1)?).into_owned();
         path.starts_with(&point).then_some((point.as_os_str().len(), kind))
     });
     mounts.max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
 /// Decodes `\040`: mountinfo escapes white space in octal.
-fn unescape_octal(text: &str) -> PathBuf {
+fn unescape_octal(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
+    let mut rest = text;
     while let Some((&first, tail)) = rest.split_first() {
         let digits = tail.get(..3).filter(|_| first == b'\\');
         let octal = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
@@ -96,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_longest_mount_point_above_a_path_wins() {
-        let mounts = "21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+        let mounts = b"21 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
+                      34 21 0:29 / /mnt/\xff rw - tmpfs tmpfs rw\n\
                       35 21 0:30 / /home/a\\040b rw - btrfs /dev/sdb rw\n\
                       36 21 0:31 / /home rw - nfs4 server:/ rw\n";
         let kind = |path: &str| file_system_in(mounts, Path::new(path)).unwrap();

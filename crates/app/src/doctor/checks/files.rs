@@ -22,7 +22,7 @@ pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding
     let attempts = root.join("attempts");
     let message = format!("attempt directories take {}", total_size(&attempts));
     let mut findings = vec![Finding::ok(CHECK, message)];
-    findings.extend(interrupted_work(root));
+    findings.extend(working_directories(root));
     findings.extend(runs.and_then(|runs| attempts_without_run(&attempts, runs)));
     findings
 }
@@ -44,12 +44,12 @@ fn attempts_without_run(attempts: &Path, runs: &Runs) -> Option<Finding> {
     })
 }
 
-/// Finds the working directories of `recover` and `import`, which remain if the command was killed.
-fn interrupted_work(root: &Path) -> Option<Finding> {
+/// Reports the working directories of `recover` and `import`. They remain if the command was killed.
+fn working_directories(root: &Path) -> Option<Finding> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    let is_work = |name: &str| name.starts_with("recover-") || name.starts_with("import-");
+    let is_working_directory = |name: &str| name.starts_with("recover-") || name.starts_with("import-");
     let mut found: Vec<_> = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_work))
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_working_directory))
         .map(|entry| entry.path())
         .collect();
     found.sort();

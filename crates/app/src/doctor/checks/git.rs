@@ -58,7 +58,8 @@ fn missing_worktrees(context: &DoctorContext, mut missing: Vec<LinkedWorktree>) 
     Some(finding.command(format!("git -C {repo} worktree prune")))
 }
 
-/// Names the worktrees of runs that have ended. They have changes that no other branch has, or the run has failed.
+/// Names the worktrees that runs have left behind at their end: the run failed, or the worktree has changes that no other
+/// branch has.
 fn remaining_worktrees(context: &DoctorContext, existing: &[LinkedWorktree], runs: &Runs) -> Option<Finding> {
     let remaining = existing.iter().filter_map(|worktree| {
         let run = worktree.run()?;

@@ -19,6 +19,7 @@ const MIN_WATCHES: u64 = 1024;
 const SPARE_INSTANCES: u64 = 8;
 
 pub(super) fn check() -> Vec<Finding> {
+    // An engine raises its own soft limit of open files, so only the hard limit matters.
     let (files, processes) = (getrlimit(Resource::Nofile).maximum, getrlimit(Resource::Nproc).current);
     let setting =
         |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse::<u64>().ok();
@@ -28,7 +29,10 @@ pub(super) fn check() -> Vec<Finding> {
     let pids = setting("kernel/pid_max");
     let mut findings = Vec::new();
     if let Some(limit) = files.filter(|limit| *limit < MIN_OPEN_FILES) {
-        findings.push(low(format!("a process may open only {limit} files"), "ulimit -n 4096"));
+        findings.push(low(
+            format!("a process may open only {limit} files"),
+            "sudo prlimit --pid $$ --nofile=4096",
+        ));
     }
     if let Some(limit) = processes.filter(|limit| *limit < MIN_PROCESSES) {
         findings.push(low(format!("you may have only {limit} processes"), "ulimit -u 4096"));
@@ -52,15 +56,17 @@ pub(super) fn check() -> Vec<Finding> {
     if findings.is_empty() {
         let text =
             |limit: Option<u64>| limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
+        let setting_text =
+            |limit: Option<u64>| limit.map_or_else(|| "unknown".to_owned(), |limit| limit.to_string());
         findings.push(Finding::ok(
             CHECK,
             format!(
                 "open files {}, processes {}, process ids {}, inotify instances {used} of {}, watches {}",
                 text(files),
                 text(processes),
-                text(pids),
-                text(instances),
-                text(watches),
+                setting_text(pids),
+                setting_text(instances),
+                setting_text(watches),
             ),
         ));
     }

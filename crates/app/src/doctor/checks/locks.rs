@@ -1,4 +1,4 @@
-//! Holders of the writer lock and of each run's engine lock. The check takes no lock itself.
+//! Checks whether holders of the writer lock and of engine locks are stopped. Takes no lock itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,8 +76,8 @@ impl Locks {
     }
 }
 
-/// Lists the running engines and reports stopped lock holders. On NATS the engines are known only if the store could be
-/// read (`store_was_read`).
+/// Reports lock holders that are stopped; if there are none, lists the running engines. On NATS the engines are known only if
+/// the store could be read (`store_was_read`).
 pub(super) fn check(context: &DoctorContext, locks: &Locks, store_was_read: bool) -> Vec<Finding> {
     if context.nats.is_some() && !store_was_read {
         return vec![Finding::note(CHECK, "cannot list running engines: the store cannot be read")];

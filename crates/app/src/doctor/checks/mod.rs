@@ -1,4 +1,4 @@
-//! One file per check.
+//! The checks of `callboard doctor`, one file each.
 
 mod agents;
 mod configuration;

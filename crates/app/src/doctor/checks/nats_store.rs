@@ -17,8 +17,9 @@ pub(super) async fn check(
     context: &DoctorContext,
     settings: &NatsSettings,
 ) -> (Vec<Finding>, Option<AnyStore>) {
+    // The server, and the setting that chose it.
     let address = format!("{} ({})", settings.server(), context.chosen_by);
-    // The local directories of stores on NATS are below the location of the embedded store.
+    // The local directory of a store on NATS is below the place of the embedded store, which need not exist.
     let embedded = match &context.location {
         Ok(location) => location,
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
@@ -48,21 +49,21 @@ pub(super) async fn check(
             (findings, Some(store))
         }
         Err(error) => {
-            let is_gone = matches!(error, Unavailable::StreamDeleted { .. });
+            let is_stream_deleted = matches!(error, Unavailable::StreamDeleted { .. });
             let finding = Finding::failure(CHECK, &Failure::from(error));
             let finding = finding.detail(format!("store: {address}"));
-            let recover = is_gone.then(|| format!("callboard recover --dry-run{}", context.flags));
-            (vec![recover.into_iter().fold(finding, Finding::command)], None)
+            let command = is_stream_deleted.then(|| format!("callboard recover --dry-run{}", context.flags));
+            (vec![command.into_iter().fold(finding, Finding::command)], None)
         }
     }
 }
 
-/// Reports another store that this machine used at the same address. If it is gone with its runs, the server was probably
-/// started with another data directory.
+/// Reports an earlier store at the same address, if attempts of it are left on this machine. If the current store has no runs,
+/// the server was probably started with another data directory.
 pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Runs) -> Option<Finding> {
     let server = context.nats.as_ref()?.server();
-    let former = store.local_dir().former_local_dir(&server)?;
-    let former = shell_word(&former);
+    let dir = store.local_dir().former_local_dir(&server)?;
+    let dir = shell_word(&dir);
     let finding = match runs.all.is_empty() {
         true => Finding::problem(
             CHECK,
@@ -71,13 +72,13 @@ pub(super) fn former_store(context: &DoctorContext, store: &AnyStore, runs: &Run
         .detail("if the server was started with another data directory, restart it with the former one (`-sd DIR`)"),
         false => Finding::note(CHECK, format!("this machine used another store at {server} before")),
     };
-    let finding = finding.detail(format!("attempts of that store are in {former}"));
-    Some(finding.detail(format!("if you do not need them, `rm -r {former}` removes them and this finding")))
+    let finding = finding.detail(format!("attempts of that store are in {dir}"));
+    Some(finding.detail(format!("if you do not need them, `rm -r {dir}` removes them and this finding")))
 }
 
 /// Reports streams with too few replicas, in one finding per number of replicas.
 fn missing_replicas(warnings: &[NatsWarning]) -> Vec<Finding> {
-    let fewer = warnings.iter().filter_map(|warning| match warning {
+    let too_few = warnings.iter().filter_map(|warning| match warning {
         NatsWarning::FewerReplicas { stream, wanted, found, single_server } => {
             Some((stream, *wanted, *found, *single_server))
         }
@@ -87,7 +88,7 @@ fn missing_replicas(warnings: &[NatsWarning]) -> Vec<Finding> {
         | NatsWarning::StreamDeleted { .. } => None,
     });
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (stream, wanted, found, single_server) in fewer {
+    for (stream, wanted, found, single_server) in too_few {
         groups.entry((found, wanted, single_server)).or_default().push(stream);
     }
     groups

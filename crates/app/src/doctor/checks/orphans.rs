@@ -12,8 +12,8 @@ use crate::output::{count, shell_word};
 
 const CHECK: &str = "orphans";
 
-/// Finds orphans among the `marked` processes. These were scanned before the store was read: an attempt is in the store
-/// before it has a process, so a process without an attempt is an orphan.
+/// Finds orphans among the `marked` processes. They must be scanned before the store is read: an attempt is committed before
+/// it has a process, so a scanned process whose attempt is not in `runs` is an orphan.
 pub(super) fn check(
     context: &DoctorContext,
     marked: io::Result<Vec<MarkedProcess>>,
@@ -25,13 +25,13 @@ pub(super) fn check(
             return vec![Finding::note(CHECK, "cannot read the process table").detail(error.to_string())];
         }
     };
-    let roots = roots(context, runs.is_some());
+    let store_dirs = store_dirs(context, runs.is_some());
     let (ours, others): (Vec<_>, Vec<_>) =
-        marked.into_iter().partition(|process| roots.contains(&canonical(&process.store)));
+        marked.into_iter().partition(|process| store_dirs.contains(&canonical(&process.store)));
     let mut findings = match runs {
         Some(runs) => orphans_of_this_store(ours, runs),
         // Without a store there is no run, so every marked process is an orphan.
-        None if context.nats.is_none() && !roots.iter().any(|root| root.join("callboard.db").exists()) => {
+        None if context.nats.is_none() && !store_dirs.iter().any(|dir| dir.join("callboard.db").exists()) => {
             orphans_of_this_store(ours, &Runs { all: Vec::new(), unfinished: Vec::new() })
         }
         None if ours.is_empty() => Vec::new(),
@@ -47,9 +47,9 @@ pub(super) fn check(
     findings
 }
 
-/// Returns the directories that a mark of this store may name. Until the servers were read, these are the local
-/// directories of every store they have had, which are below the location of the embedded store.
-fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
+/// Returns the directories that a mark of this store may name. If the NATS servers were not read, their store is not known.
+/// These are then the local directories of every store they have had, which are below the location of the embedded store.
+fn store_dirs(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
     match (&context.nats, &context.location) {
         (Some(settings), Ok(embedded)) if !store_was_read => {
             let known = context.root().into_iter().map(Path::to_owned);
@@ -61,8 +61,8 @@ fn roots(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
 
 fn orphans_of_this_store(ours: Vec<MarkedProcess>, runs: &Runs) -> Vec<Finding> {
     let is_expected = |process: &MarkedProcess| {
-        let is_live = |run: &Unfinished| run.may_be_running(&process.attempt);
-        runs.unfinished.iter().any(|run| run.run.as_str() == process.run && is_live(run))
+        let may_run = |run: &Unfinished| run.may_be_running(&process.attempt);
+        runs.unfinished.iter().any(|run| run.run.as_str() == process.run && may_run(run))
     };
     let (expected, unexpected): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_expected);
     // An attempt may have ended while the store was read; its processes are gone by now.

@@ -28,7 +28,7 @@ const MAX_LISTED: usize = 20;
 /// Reads this many runs concurrently, because servers may be far away.
 const CONCURRENT_READS: usize = 32;
 
-/// A correction of the clock may set it back by this much.
+/// A clock that is behind by at most this much is not reported: a time service may have set it back.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// The runs of the store.
@@ -46,7 +46,7 @@ pub(super) struct Unfinished {
     is_waiting: bool,
     pub(super) engine: Option<RunningEngine>,
     pub(super) live_attempts: Result<Vec<LiveAttempt>, Failure>,
-    /// The run's repository, if it is another one on this machine. The directories of its attempts are there.
+    /// The run's repository, if it is on this machine and has another local directory: the attempts are there.
     other_repository: Option<PathBuf>,
 }
 
@@ -61,7 +61,7 @@ struct RunAttempts {
 #[derive(Debug)]
 pub(super) struct LiveAttempt {
     attempt: AttemptId,
-    /// Its host, if it is not this one. Its process cannot be seen from here then.
+    /// The host of the attempt, if it is not this one. Then `shim` says nothing, because the process is not visible here.
     host: Option<String>,
     shim: Result<ShimStatus, ClaimError>,
 }
@@ -173,7 +173,8 @@ pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
 
 fn check_run(context: &DoctorContext, unfinished: &Unfinished) -> Vec<Finding> {
     let Unfinished { run, status, is_waiting, engine, live_attempts, other_repository } = unfinished;
-    // A local directory named by the user is used as it is.
+    // Only with the address of a server does each repository have a local directory of its own. A directory in `--store` is used
+    // from every repository.
     let other_repository = other_repository.as_ref().filter(|_| context.has_server_address());
     let live_attempts = match live_attempts {
         Ok(live_attempts) => live_attempts,

@@ -62,7 +62,7 @@ fn integrity(location: &Location, path: &str, examined: &StoreInspection, flags:
     Finding::ok(CHECK, format!("{path}: format {format}, {bytes}, intact"))
 }
 
-/// Checks that other users cannot read the store's directory.
+/// Checks that other users cannot access the store's directory. Returns a finding if they can.
 pub(super) fn permissions(root: &Path) -> Option<Finding> {
     let mode = fs::metadata(root).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {

@@ -103,7 +103,7 @@ pub(super) fn result(
     event
 }
 
-/// Returns the state of a run when a command began to watch it.
+/// Returns the event with the state of a run when a command began to watch it.
 pub(super) fn snapshot(run: &RunId, summary: &Summary, revision: Revision) -> Value {
     json!({
         "event": "snapshot", "run": run, "revision": revision, "at": summary.updated_at,
@@ -111,7 +111,7 @@ pub(super) fn snapshot(run: &RunId, summary: &Summary, revision: Revision) -> Va
     })
 }
 
-/// Returns an attempt that was running before the command began to watch.
+/// Returns the event of an attempt that was running before the command began to watch.
 pub(super) fn running(run: &RunId, attempt: &AttemptId, elapsed: Duration, host: Option<&str>) -> Value {
     let elapsed = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let event = json!({
@@ -127,7 +127,7 @@ fn with_host(mut event: Value, host: Option<&str>) -> Value {
     event
 }
 
-/// Returns a question for a person.
+/// Returns the event of a question for a person.
 pub(super) fn question(item: &InboxItem) -> Value {
     let mut event = json!({ "event": "question" });
     if let (Some(event), Value::Object(mut fields)) = (event.as_object_mut(), json!(item)) {
@@ -136,12 +136,12 @@ pub(super) fn question(item: &InboxItem) -> Value {
     event
 }
 
-/// Returns an attempt on another host.
+/// Returns the event of an attempt on another host.
 pub(super) fn remote(run: &RunId, attempt: &AttemptId, host: &str) -> Value {
     json!({ "event": "remote", "run": run, "step": attempt.step, "attempt": attempt, "host": host })
 }
 
-/// Returns the state of the run's engine, which is another process.
+/// Returns the event of a change of the run's engine, which is another process.
 pub(super) fn engine(run: &RunId, engine: &EngineChange) -> Value {
     let (status, pid, host) = match engine {
         EngineChange::Running { pid, host } => ("running", Some(pid), host.as_deref()),

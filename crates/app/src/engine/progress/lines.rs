@@ -47,6 +47,7 @@ pub(crate) fn of(kind: &dyn ProtocolKind, entry: &Entry) -> Vec<String> {
                     AttemptConsequence::FailedWhileDraining => {
                         format!("{} {name} failed: {error}", styled(YELLOW, "✗"))
                     }
+                    // No attempt is left.
                     AttemptConsequence::Exhausted => format!("{} {name} failed: {error}", styled(RED, "✗")),
                     AttemptConsequence::Interrupted { .. } => {
                         format!("{} {name} was interrupted: {error}", styled(YELLOW, "↻"))
@@ -98,7 +99,7 @@ pub(crate) fn of(kind: &dyn ProtocolKind, entry: &Entry) -> Vec<String> {
     lines
 }
 
-/// Returns why the entry fails the step although its report was valid.
+/// Returns the reason if the entry fails the step although the report of its agent was valid.
 fn failure_reason(kind: &dyn ProtocolKind, entry: &Entry, step: &StepId) -> Option<&'static str> {
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => kind.failure_reason(transition, step),
@@ -122,7 +123,9 @@ pub(super) fn outcome(exit: EngineExit) -> (Style, &'static str) {
         EngineExit::Finished(Outcome::Failed) => (RED, "failed"),
         EngineExit::Stopped(RunStopCause::EngineInterrupted | RunStopCause::Requested) => (YELLOW, "stopped"),
         EngineExit::Waiting => (YELLOW, "waiting"),
+        // All live attempts are on other hosts.
         EngineExit::Remote => (YELLOW, "remote"),
+        // The user interrupted the engine three times, and it left its agents running.
         EngineExit::AttemptsLeftAlive => (YELLOW, "abandoned"),
     }
 }

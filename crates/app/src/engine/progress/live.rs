@@ -22,7 +22,7 @@ pub(super) struct LiveDisplay {
     bars: BTreeMap<AttemptId, ProgressBar>,
     /// The lines of the table, above the attempts.
     table: Vec<ProgressBar>,
-    /// `None` if the display was removed, or this process is in the background.
+    /// `None` if the display was removed, or this process is in the background or has no terminal.
     echo_guard: Option<ControlEchoGuard>,
 }
 
@@ -33,7 +33,7 @@ impl LiveDisplay {
         Self { lines, bars: BTreeMap::new(), table: Vec::new(), echo_guard: ControlEchoGuard::new() }
     }
 
-    /// Prints a line above the running attempts.
+    /// Prints a line above the display.
     pub(super) fn print(&self, line: &str) {
         // The run continues even if the terminal is gone.
         let _ = self.lines.println(line);
@@ -81,7 +81,7 @@ impl LiveDisplay {
         }
     }
 
-    /// Shows the last line of this file on the line of the attempt.
+    /// Shows the last line of the file `stdout` on the line of the attempt, from now on.
     pub(super) fn show_output(&mut self, attempt: &AttemptId, stdout: PathBuf) {
         self.add(attempt, Duration::ZERO);
         let Some(bar) = self.bars.get(attempt) else { return };

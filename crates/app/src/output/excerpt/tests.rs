@@ -1,12 +1,12 @@
-//! The snapshots read like a terminal.
+//! Diagnostics with the excerpt of a file. Each snapshot is what a terminal shows, without colour.
 
 use insta::assert_snapshot;
 use protocol::steps::load;
 
 use super::*;
 
-/// Renders a diagnostic for that position, without colour.
-fn plain(source: &str, line: usize, column: usize, width: usize) -> String {
+/// Renders a diagnostic at a position of the source, for a terminal of this width.
+fn render_at(source: &str, line: usize, column: usize, width: usize) -> String {
     let diagnostic = Diagnostic {
         severity: Severity::Error,
         rule: "some-rule",
@@ -19,7 +19,7 @@ fn plain(source: &str, line: usize, column: usize, width: usize) -> String {
 }
 
 /// Renders every problem of a workflow.
-fn refused(source: &str) -> String {
+fn render_problems(source: &str) -> String {
     let problems = load::load(source).expect_err("the workflow is broken");
     let shown = problems.iter().map(|problem| {
         let diagnostic = Diagnostic {
@@ -38,7 +38,7 @@ fn refused(source: &str) -> String {
 
 #[test]
 fn unknown_keys_and_wrong_types_are_shown_all_at_once() {
-    assert_snapshot!(refused("\
+    assert_snapshot!(render_problems("\
 nme: release
 steps:
   - id: plan
@@ -90,7 +90,7 @@ steps:
 
 #[test]
 fn a_cycle_is_shown_at_the_need_that_closes_it() {
-    assert_snapshot!(refused("\
+    assert_snapshot!(render_problems("\
 steps:
   - {id: plan, agent: claude, prompt: p.md, needs: [review]}
   - {id: code, agent: claude, prompt: p.md, needs: [plan]}
@@ -108,7 +108,7 @@ steps:
 
 #[test]
 fn a_loop_back_to_a_step_that_is_not_an_ancestor_is_refused() {
-    assert_snapshot!(refused("\
+    assert_snapshot!(render_problems("\
 steps:
   - {id: code, agent: claude, prompt: p.md}
   - {id: docs, agent: claude, prompt: p.md}
@@ -130,7 +130,7 @@ steps:
 
 #[test]
 fn duplicate_and_unsafe_ids_are_refused() {
-    assert_snapshot!(refused("\
+    assert_snapshot!(render_problems("\
 steps:
   - {id: code, agent: claude, prompt: p.md}
   - {id: code, agent: claude, prompt: p.md}
@@ -161,7 +161,7 @@ fn an_alias_bomb_is_refused_at_the_alias_that_exceeds_the_limit() {
         let below = level - 1;
         bomb.push_str(&format!("  a{level}: &a{level} [*a{below}, *a{below}]\n"));
     }
-    assert_snapshot!(refused(&bomb), @"
+    assert_snapshot!(render_problems(&bomb), @"
     error[too-large]: the file grows beyond 64 MiB when its aliases are written out
       --> wf.yaml:19:20
        |
@@ -174,7 +174,7 @@ fn an_alias_bomb_is_refused_at_the_alias_that_exceeds_the_limit() {
 
 #[test]
 fn invalid_yaml_is_shown_at_the_error() {
-    assert_snapshot!(refused("name: plan: code\nsteps: []\n"), @"
+    assert_snapshot!(render_problems("name: plan: code\nsteps: []\n"), @"
     error[broken-yaml]: this is not valid YAML: mapping values are not allowed in this context
      --> wf.yaml:1:11
       |
@@ -187,7 +187,7 @@ fn invalid_yaml_is_shown_at_the_error() {
 
 #[test]
 fn tabs_and_wide_characters_do_not_shift_the_marker() {
-    assert_snapshot!(plain("a: 1\n\t\"日本\": 名前, x: wrong\n", 2, 15, DEFAULT_WIDTH), @r#"
+    assert_snapshot!(render_at("a: 1\n\t\"日本\": 名前, x: wrong\n", 2, 15, DEFAULT_WIDTH), @r#"
     error[some-rule]: this is wrong
      --> wf.yaml:2:15
       |
@@ -201,7 +201,7 @@ fn tabs_and_wide_characters_do_not_shift_the_marker() {
 #[test]
 fn a_long_line_is_shortened_around_the_position() {
     let source = format!("{} wrong {}", "before ".repeat(1_000), "after ".repeat(1_000));
-    assert_snapshot!(plain(&source, 1, 7_002, 80), @"
+    assert_snapshot!(render_at(&source, 1, 7_002, 80), @"
     error[some-rule]: this is wrong
      --> wf.yaml:1:7002
       |
@@ -214,7 +214,7 @@ fn a_long_line_is_shortened_around_the_position() {
 
 #[test]
 fn control_characters_of_a_file_do_not_reach_the_terminal() {
-    assert_snapshot!(plain("a: \u{1b}[2J\u{9b}2J \u{202e}wrong\r\nb: 2", 1, 4, DEFAULT_WIDTH), @"
+    assert_snapshot!(render_at("a: \u{1b}[2J\u{9b}2J \u{202e}wrong\r\nb: 2", 1, 4, DEFAULT_WIDTH), @"
     error[some-rule]: this is wrong
      --> wf.yaml:1:4
       |
@@ -227,7 +227,7 @@ fn control_characters_of_a_file_do_not_reach_the_terminal() {
 
 #[test]
 fn a_position_after_the_end_is_shown_at_the_end() {
-    assert_snapshot!(plain("a", 7, 3, DEFAULT_WIDTH), @"
+    assert_snapshot!(render_at("a", 7, 3, DEFAULT_WIDTH), @"
     error[some-rule]: this is wrong
      --> wf.yaml:7:1
       |

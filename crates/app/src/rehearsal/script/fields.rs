@@ -1,5 +1,5 @@
-//! What an attempt reports besides the fields of every report: complete and partial outputs. Invalid outputs are
-//! allowed, so that their refusal can be rehearsed.
+//! Reads the report fields that only some steps have: above all the outputs of the phases of a peer cycle, complete and
+//! partial. Invalid outputs are allowed, so that a rehearsal can show how they are refused.
 
 use protocol::located::{Located, MappingEntry, Rule, Value as Yaml};
 use serde_json::Value;
@@ -13,6 +13,7 @@ impl Reader<'_> {
     /// Reads the additional report fields of a step.
     pub(super) fn fields(&mut self, step: &ScriptStep, entries: &[MappingEntry]) -> Fields {
         let mut fields = Fields::new();
+        // `entries` are those of `ok`, which also has the keys of every step.
         let is_report_field = |entry: &&MappingEntry| step.ok_keys.contains(&entry.key.value.as_str());
         for MappingEntry { key, value } in entries.iter().filter(is_report_field) {
             let json = value.to_json();
@@ -51,6 +52,7 @@ impl Reader<'_> {
         step: &ScriptStep,
         MappingEntry { key, value }: &MappingEntry,
     ) -> Option<Vec<Value>> {
+        // Only the phases of a peer cycle have outputs.
         if step.ok_keys.is_empty() || self.steps.are_created_by_run {
             let message =
                 format!("{} `{}` has no output, so it cannot report progress", self.steps.noun.0, step.step);

@@ -288,7 +288,7 @@ fn a_phase_reports_what_the_script_says() {
 }
 
 #[test]
-fn behaviours_that_a_cycle_does_not_have_are_refused() {
+fn behaviours_that_a_peer_cycle_does_not_have_are_refused() {
     let texts =
         ["gate_fail", "ok: {scor: 4}", "ok: {score: [1]}", "ok: {score: 4, output: {a: 1}}", "partial: x"];
     let shown = texts.map(|text| {
@@ -313,7 +313,7 @@ fn behaviours_that_a_cycle_does_not_have_are_refused() {
 }
 
 #[test]
-fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
+fn a_printed_script_of_a_peer_cycle_can_be_loaded_and_all_its_examples_too() {
     let steps = ScriptSteps::of_peer();
     let script = template::script(&steps);
     let rehearsal = load(&script, &steps).unwrap();
@@ -327,7 +327,7 @@ fn a_printed_script_of_a_cycle_can_be_loaded_and_all_its_examples_too() {
 }
 
 #[test]
-fn a_script_for_dynamic_steps_has_a_list_per_turn() {
+fn a_script_for_steps_that_the_run_creates_has_a_list_per_turn() {
     let steps = ScriptSteps { are_created_by_run: true, ..ScriptSteps::of_peer() };
     let script = "phases:\n  A.qa:\n    - ok: {report: {verdict: FAIL}}\n    - [crash, ok]\n";
     let turns = load(script, &steps).unwrap().turns;

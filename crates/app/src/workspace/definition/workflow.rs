@@ -82,8 +82,8 @@ pub(crate) fn read(repo: &Path, file: &Path, source: &str, known: &KnownChecks) 
     ReadResult { workflow, problems, warnings }
 }
 
-/// Returns a step's prompt, or reads it from the first existing path: an absolute path itself, `.agents/prompts` by
-/// file name, relative to the workflow, relative to the repository.
+/// Returns the prompt of a step. A prompt that names a file is read from the first of these paths that exists: the path
+/// itself if it is absolute, its file name in `.agents/prompts`, relative to the workflow, relative to the repository.
 fn prompt(repo: &Path, file: &Path, reference: &PromptReference) -> Result<String, Problem> {
     let PromptReference { prompt, step, line, column } = reference;
     let path = match prompt {
@@ -168,7 +168,7 @@ steps:
     }
 
     #[test]
-    fn a_block_is_the_prompt_itself_even_if_it_has_one_line() {
+    fn a_yaml_block_is_the_prompt_itself_even_if_it_has_one_line() {
         let repo = tempfile::tempdir().unwrap();
         let source =
             "steps:\n- id: a\n  agent: x\n  prompt: |\n    Plan it.\n- {id: b, agent: x, prompt: b.md}\n";

@@ -1,7 +1,7 @@
-//! Run → archive.
+//! Writes an archive of a run.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub enum ExportError {
 }
 
 /// Writes a run to an archive. Only the journal is read, so a run with a corrupted document can be archived before it
-/// is restored.
+/// is restored. `attempts` is the directory with the attempts of all runs.
 pub async fn export(
     store: &dyn Store,
     run: &RunId,
@@ -58,12 +58,12 @@ pub async fn export(
     let entries = store.entries(run, Revision(0)).await?;
     let protocol = store.protocol(run).await?.ok_or(ExportError::Damaged("it is gone"))?;
     let first = entries.first().ok_or(ExportError::Damaged("its journal is empty"))?;
-    let definition = store.blob(&spec_digest(&first.body)?).await?;
+    let spec = store.blob(&spec_digest(&first.body)?).await?;
     let created_at = decode(run, first)?.at;
     let lines: String = entries.iter().flat_map(|entry| [entry.body.as_str(), "\n"]).collect();
-    let definition = definition.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
+    let spec = spec.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
     let attempt_files = attempt_files(&attempts.join(run.as_str()), logs)?;
-    let texts = [(DEFINITION, definition.as_slice()), (JOURNAL, lines.as_bytes())];
+    let texts = [(DEFINITION, spec.as_slice()), (JOURNAL, lines.as_bytes())];
     let listed_file = |(path, bytes): &(&str, &[u8])| ArchivedFile {
         path: (*path).to_owned(),
         bytes: bytes.len() as u64,
@@ -155,9 +155,9 @@ fn attempt_files(directory: &Path, logs: Logs) -> Result<Vec<(PathBuf, ArchivedF
     let names: Vec<_> = names.collect();
     let mut found = Vec::new();
     for step in children(directory)? {
-        for number in children(&step)? {
+        for attempt in children(&step)? {
             for name in &names {
-                let source_path = number.join(name);
+                let source_path = attempt.join(name);
                 let Ok(relative) = source_path.strip_prefix(directory) else { continue };
                 let path = format!("{ATTEMPTS}/{}", relative.to_string_lossy());
                 if parse_attempt_path(&path).is_none() || !is_regular_file(&source_path) {
@@ -174,15 +174,22 @@ fn attempt_files(directory: &Path, logs: Logs) -> Result<Vec<(PathBuf, ArchivedF
     Ok(found)
 }
 
+/// Returns the directories in a directory, or none if it does not exist.
 fn children(directory: &Path) -> Result<Vec<PathBuf>, ExportError> {
     match fs::read_dir(directory) {
-        Ok(entries) => entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .filter(|path| path.as_ref().is_ok_and(|path| path.is_dir()))
-            .collect::<io::Result<_>>()
-            .map_err(failed(directory)),
+        Ok(entries) => {
+            entries.filter_map(directory_path).collect::<io::Result<_>>().map_err(failed(directory))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(source) => Err(failed(directory)(source)),
+    }
+}
+
+/// Returns the path of an entry that is a directory. An entry that cannot be read is an error: the archive would lack its attempts.
+fn directory_path(entry: io::Result<DirEntry>) -> Option<io::Result<PathBuf>> {
+    match entry.and_then(|entry| Ok((entry.file_type()?, entry.path()))) {
+        Ok((file_type, path)) => file_type.is_dir().then_some(Ok(path)),
+        Err(error) => Some(Err(error)),
     }
 }
 
@@ -204,6 +211,11 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> ExportError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_an_error() {
+        assert!(directory_path(Err(io::Error::other("no answer"))).is_some_and(|path| path.is_err()));
+    }
 
     #[test]
     fn a_report_that_changes_during_the_export_is_an_error() {

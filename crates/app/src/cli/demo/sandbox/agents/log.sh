@@ -1,4 +1,4 @@
-# Sourced by the agents: each writes its start and its end to a log beside the repository.
+# Sourced by the agents of the demo: each writes its start and its end to a log beside the repository.
 
 start() { log start; }
 
@@ -6,7 +6,7 @@ end() { log end; }
 
 log() {
     printf '%s %s %s\n' "$1" "$CALLBOARD_ATTEMPT" "$$" >>"$REPO_DIR/../agents.log"
-    # `callboard demo` waits on this pipe. Without the demo there is no pipe.
+    # `callboard demo` reads this pipe to learn of a new line. In a run without the demo there is no pipe.
     [ ! -p "$REPO_DIR/../wakeup" ] || echo >"$REPO_DIR/../wakeup"
     sleep "${PACE:-0}"
 }
