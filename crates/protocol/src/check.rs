@@ -29,7 +29,7 @@ pub(crate) fn entry_pointer(pointer: &str, index: usize) -> String {
     format!("{pointer}/{index}")
 }
 
-/// Returns the beginning of a value in backquotes, for a message.
+/// Returns the beginning of a value as JSON, in backquotes, for a message.
 pub(crate) fn shortened(value: &serde_json::Value) -> String {
     const LENGTH: usize = 60;
     let text = value.to_string();

@@ -2,12 +2,13 @@
 
 /// Returns the candidate that `word` most likely misspells, if one is close enough.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // One typing error for every three characters: `neds` means `needs`, but `id` does not mean `if`.
+    // One typing error for every three characters, and at least one: `neds` means `needs`.
     let allowed = (word.chars().count() / 3).max(1);
     let folded = word.to_lowercase();
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&folded, &candidate.to_lowercase()), candidate))
+        // A candidate that shares no character with the word is not meant: `x` does not mean `a`.
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

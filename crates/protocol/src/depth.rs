@@ -1,17 +1,17 @@
 //! How deep JSON from outside may be nested.
 //!
-//! serde_json reads at most 128 levels. A journal entry adds a few levels around what it contains, so the limits for input
-//! are lower: otherwise an entry could be written and never be read again.
+//! serde_json cannot read 128 levels or more. A journal entry adds a few levels around what it contains, so the limits for
+//! input are lower: otherwise an entry could be written and never be read again.
 
 use serde_json::Value;
 
 /// How deep a report or an imported value may be nested.
 pub const MAX_INPUT_DEPTH: usize = 100;
 
-/// How deep an edited document may be nested, which adds levels around what was given.
+/// How deep a document may be nested after an edit. The document adds levels around the value that the edit gives.
 pub const MAX_DOCUMENT_DEPTH: usize = 110;
 
-/// Returns whether lists and objects are nested more than `limit` levels deep.
+/// Returns whether lists and objects are nested more than `limit` levels deep. An empty list is one level.
 pub fn exceeds_depth(value: &Value, limit: usize) -> bool {
     let mut to_visit = vec![(value, 0)];
     while let Some((value, depth)) = to_visit.pop() {

@@ -27,14 +27,14 @@ pub enum EditRefusal {
     DocumentNotEditable,
     #[error("the patch does not apply to the document")]
     Patch(#[from] PatchError),
-    /// The author may not write there.
+    /// The author has no right to change the field at `pointer`.
     #[error("`{pointer}` is not yours to write: {because}")]
     NotYours { pointer: String, because: String },
     #[error("the document would violate {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),
     #[error("{message}")]
     InvalidTransition { message: String, because: Vec<Violation> },
-    /// Another author has changed, since the document was read, what this edit changes or copies.
+    /// Since this author read the document, another one has changed a field that the edit changes or copies.
     #[error("{why}")]
     Conflict { why: String },
 }

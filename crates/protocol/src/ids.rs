@@ -28,7 +28,7 @@ pub enum InvalidId {
     BadCharacter(char),
 }
 
-/// The characters of an id besides letters and digits, and its maximum length.
+/// The characters of an id besides letters and digits, and its maximum length. An id begins with a letter, a digit or `_`.
 struct Grammar {
     others: &'static [char],
     max_len: usize,
@@ -152,7 +152,8 @@ number! {
     Revision(u64)
 }
 number! {
-    /// The number of the engine that holds the run. An engine that sees a higher epoch is fenced.
+    /// The number of the engine that holds the run: each later engine of the run has a higher one. An engine that sees a
+    /// higher epoch than its own is fenced.
     Epoch(u64)
 }
 

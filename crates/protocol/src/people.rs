@@ -29,7 +29,7 @@ pub enum InboxItemKind {
 }
 
 impl InboxItemKind {
-    /// Returns the word for people.
+    /// Returns the kind as people see it. JSON has the name of the variant instead.
     pub fn word(self) -> &'static str {
         match self {
             Self::Approval => "approval",
@@ -213,7 +213,7 @@ impl fmt::Display for InboxItemId {
     }
 }
 
-/// A text that does not have the form `STEP#TURN[:ITEM]`.
+/// A text that does not have the form `STEP[#TURN][:ITEM]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the id of a question such as `approve#1`")]
 pub struct InvalidInboxItemId(String);

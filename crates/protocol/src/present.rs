@@ -18,8 +18,9 @@ pub trait Present: Protocol {
     const STEP_NOUNS: (&'static str, &'static str);
     /// The member of the document that maps names to steps.
     const STEPS_KEY: &'static str;
-    /// The command that starts a run, and what it takes; for hints.
+    /// The command that starts a run, for hints.
     const START_COMMAND: &'static str;
+    /// What that command takes, for hints.
     const START_ARGUMENT: &'static str;
     /// Whether `retry` can run a failed step again in the same run.
     const RETRIES: bool;
@@ -27,7 +28,8 @@ pub trait Present: Protocol {
     const IMPORT_CAN_RENAME: bool;
     /// Whether the checks of a step are a turn of that step, after the work of its agent.
     const CHECKS_ARE_TURNS: bool = false;
-    /// The names of its agents, if its steps appear during a run: `--role` and `--model` accept them before that.
+    /// The names of its agents, in a protocol whose steps appear during a run. `--role` and `--model` accept them before any step
+    /// exists.
     const ROLES: &'static [&'static str] = &[];
     /// The built-in prompts of its agents, if it has any.
     const PROMPTS: &'static [PromptTemplate] = &[];

@@ -60,8 +60,8 @@ pub enum Next<S = StepId> {
 /// A transition that a protocol makes without an event, once certain steps have no attempt alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deferred<C = Value, S = StepId> {
-    /// Steps that must have no attempt alive. None of them starts until the transition is made. Those in a turn
-    /// then lose it.
+    /// Steps that must have no attempt alive. None of them starts until the transition is made. It ends their turns that
+    /// are queued or waiting.
     pub must_be_idle: BTreeSet<S>,
     pub transition: Move<C, S>,
 }
@@ -154,7 +154,7 @@ impl RunLocation {
         Self { run, repo_dir, worktree: None, state_dir: None }
     }
 
-    /// The directories of all runs, relative to the repository, as a pattern for `info/exclude`.
+    /// The directories of all runs, relative to the repository, as a pattern for `.git/info/exclude`.
     pub const EXCLUDED: &str = "/.agents/runs/";
 
     /// Returns `<repo>/.agents/runs/<run>`.
@@ -222,7 +222,7 @@ impl<T: Clone + Debug + PartialEq + Eq + Serialize + DeserializeOwned + Send + S
 /// Steps may appear during a run: functions about a step take the state, too. The state contains the ids of
 /// steps and their dependencies; names and prose are in the document.
 ///
-/// The default bodies are for protocols without the feature.
+/// "The format" is that of the original's files. The default bodies are for protocols without the feature.
 pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'static {
     /// The word for it on the command line and in the store.
     const NAME: &'static str;
@@ -235,7 +235,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     const PUBLISHES_DOCUMENT: bool = false;
     /// Whether a request that would change nothing, such as pausing a paused run, is refused. Otherwise it succeeds.
     const REFUSES_NOOP_REQUESTS: bool = false;
-    /// Whether the engine replaces the first view at once if another program changes it, because agents read it.
+    /// Whether the engine replaces the first of [`views`](Self::views) at once if another program changes it, because agents
+    /// read it.
     const REVERTS_VIEW_EDITS: bool = false;
 
     /// What a run is started with; it never changes.
@@ -474,8 +475,8 @@ pub trait Protocol: Sized + Debug + Clone + PartialEq + Eq + Send + Sync + 'stat
     fn report_view_path(_document: &Self::Document, _step: &Self::Step) -> Option<String> {
         None
     }
-    /// Returns whether the file at [`report_view_path`](Self::report_view_path) shows this report. A report that something
-    /// else made about the step, such as a check, is kept in the journal only.
+    /// Returns whether the file at [`report_view_path`](Self::report_view_path) shows this report. A report that is
+    /// not by the agent of the step, such as that of a check, is kept in the journal only.
     fn shows_report(_definition: &Self::Definition, _step: &Self::Step, _report: &Report) -> bool {
         true
     }

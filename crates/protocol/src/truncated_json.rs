@@ -3,7 +3,8 @@
 use serde_json::{Error, Value};
 
 /// Parses the text before `error`. Cuts it after the last value or opening bracket that is inside of at most `depth` open
-/// brackets, and closes these. Returns `None` if there is none; a member of the root has depth 1.
+/// brackets, then closes those that are still open. A member of the root has depth 1. Returns `None` if there is no place to
+/// cut.
 pub(crate) fn parse_prefix(text: &str, error: &Error, depth: usize) -> Option<Value> {
     let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let readable = text.get(..before + error.column().saturating_sub(1)).filter(|_| !error.is_eof());

@@ -7,7 +7,7 @@ use super::{Violation, entry_pointer, json_type, member_pointer, shortened};
 use crate::Timestamp;
 
 /// A JSON Schema for schemas, one level deep. It lists the keywords that [`violations`] checks, and annotations, which
-/// [`violations`] ignores. `format` is checked where it is `date-time`.
+/// [`violations`] ignores. Of `format`, [`violations`] checks only `date-time`.
 const KEYWORDS: &str = r#"{
     "type": ["object", "boolean"],
     "properties": {
@@ -24,7 +24,7 @@ const KEYWORDS: &str = r#"{
     "additionalProperties": false
 }"#;
 
-/// Returns why a value that a user wrote is not a schema of these keywords.
+/// Returns the first reason why a value that a user wrote is not a schema of these keywords, or `None` if it is one.
 pub fn problem(schema: &Value) -> Option<Violation> {
     let keywords = serde_json::from_str(KEYWORDS).expect("BUG: the schema is JSON");
     problem_at(&keywords, schema, "")
@@ -76,8 +76,12 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
         };
         return add("type", format!("it is {}, not {expected}", json_type(value)), repair);
     }
-    let words = schema["enum"].as_array().cloned().or_else(|| Some(vec![schema.get("const")?.clone()]));
-    if let Some(words) = words.filter(|words| !words.contains(value)) {
+    let word_lists = schema["enum"]
+        .as_array()
+        .cloned()
+        .into_iter()
+        .chain(schema.get("const").map(|word| vec![word.clone()]));
+    for words in word_lists.filter(|words| !words.iter().any(|word| is_equal(word, value))) {
         let words: Vec<_> = words.iter().map(Value::to_string).collect();
         add("word", format!("it is {}", shortened(value)), format!("use one of {}", words.join(", ")));
     }
@@ -133,6 +137,11 @@ fn size(value: &Value) -> Option<(f64, [&'static str; 2], &'static str)> {
         Value::Number(number) => Some((number.as_f64()?, ["minimum", "maximum"], "it")),
         Value::Null | Value::Bool(_) | Value::Object(_) => None,
     }
+}
+
+/// Compares numbers by their value: `3` equals `3.0`. A list or an object must have the same JSON.
+fn is_equal(one: &Value, other: &Value) -> bool {
+    one == other || one.as_f64().is_some_and(|number| other.as_f64() == Some(number))
 }
 
 fn has_type(value: &Value, expected: &str) -> bool {
@@ -257,6 +266,14 @@ mod tests {
         type /logs: it is a number, not a list or null, write a list or null
         "
         );
+    }
+
+    #[test]
+    fn enum_and_const_are_both_checked_and_compare_numbers_by_value() {
+        let schema = json!({ "enum": [3, 4, "x"], "const": 3 });
+        let is_valid = |value: Value| violations(&schema, &value).is_empty();
+        assert!(is_valid(json!(3)) && is_valid(json!(3.0)));
+        assert!(!is_valid(json!(4)) && !is_valid(json!("x")) && !is_valid(json!(5)));
     }
 
     #[test]

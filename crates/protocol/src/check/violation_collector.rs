@@ -12,22 +12,22 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Returns the whole document.
+    /// Returns the location of the whole document.
     pub(crate) fn document() -> Self {
         Self { pointer: String::new(), name: "the document".to_owned() }
     }
 
-    /// Returns a field of the format.
+    /// Returns the location of a member whose name the format specifies.
     pub(crate) fn field(&self, name: &str) -> Self {
         Self { pointer: member_pointer(&self.pointer, name), name: format!("`{name}` of {}", self.name) }
     }
 
-    /// Returns a member whose name the user chose.
+    /// Returns the location of a member whose name the user chose, such as a step id.
     pub(crate) fn inside(&self, name: &str) -> Self {
         Self { pointer: member_pointer(&self.pointer, name), name: format!("`{name}` in {}", self.name) }
     }
 
-    /// Returns an entry of a list.
+    /// Returns the location of an entry of a list.
     pub(crate) fn entry(&self, index: usize) -> Self {
         Self {
             pointer: entry_pointer(&self.pointer, index),
@@ -51,7 +51,7 @@ impl ViolationCollector {
         self.0.push(Violation { rule, pointer: at.pointer.clone(), message, repair: repair.into() });
     }
 
-    /// Adds a violation of `wrong-type`.
+    /// Adds a violation of the rule `wrong-type`.
     pub(crate) fn wrong_type(&mut self, at: &Location, value: &Value, expected: &str, repair: &str) {
         self.wrong_type_for_rule("wrong-type", at, value, expected, repair);
     }

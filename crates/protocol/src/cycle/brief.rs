@@ -81,12 +81,12 @@ fn prompt(definition: &Definition, document: &Document, step: &Step, role: Role)
     let built_in = TEMPLATES.iter().find(|template| template.role == role.as_str());
     let built_in = built_in.map_or("", |template| template.text);
     let template = definition.templates.get(&role).map_or(built_in, String::as_str);
-    let state = &document.master_file;
+    let file = &document.master_file;
     let filled = fill(template, |name| match name {
-        "cycle_id" => Some(state.cycle_id.clone()),
-        "iteration" => Some(state.current_iteration.to_string()),
-        "max_iterations" => Some(state.max_iterations.to_string()),
-        "task" => Some(state.description.clone()),
+        "cycle_id" => Some(file.cycle_id.clone()),
+        "iteration" => Some(file.current_iteration.to_string()),
+        "max_iterations" => Some(file.max_iterations.to_string()),
+        "task" => Some(file.description.clone()),
         "assignment" => Some(assignment(document, step)),
         "feedback" => Some(feedback(document, role)),
         "context" => Some(context(document, step, role)),
@@ -141,21 +141,21 @@ fn feedback(document: &Document, role: Role) -> String {
 
 /// Returns the sections of the document that the agent works from.
 fn context(document: &Document, step: &Step, role: Role) -> String {
-    let state = &document.master_file;
+    let file = &document.master_file;
     let mut text = format!("## What there is so far\n\n{UNTRUSTED}\n");
     let mut show = |title: &str, body: String| {
         write!(text, "\n### {title}\n\n{body}").expect("BUG: a string takes all");
     };
-    if let Some(requirements) = &state.requirements {
+    if let Some(requirements) = &file.requirements {
         let edge_cases: String = requirements.edge_cases.iter().map(|case| format!("- {case}\n")).collect();
         let body = format!("{}\n\n{edge_cases}", requirements.specification.trim_end());
         show(&format!("Requirements {}", requirements.version), code_block("markdown", &body));
     }
-    if let (Role::Planner | Role::Developer, Some(exploration)) = (role, &state.exploration) {
+    if let (Role::Planner | Role::Developer, Some(exploration)) = (role, &file.exploration) {
         let body = serde_json::to_string_pretty(exploration).unwrap_or_default();
         show(&format!("Exploration {}", exploration.version), code_block("json", &body));
     }
-    if let (Role::Planner | Role::Developer | Role::Validator, Some(plan)) = (role, &state.plan) {
+    if let (Role::Planner | Role::Developer | Role::Validator, Some(plan)) = (role, &file.plan) {
         let mut shown = plan.clone();
         if role == Role::Developer {
             shown.tasks.retain(|task| match step.task() {
@@ -166,8 +166,8 @@ fn context(document: &Document, step: &Step, role: Role) -> String {
         let body = serde_json::to_string_pretty(&shown).unwrap_or_default();
         show(&format!("Plan {}", plan.version), code_block("json", &body));
     }
-    if let (Role::Validator, Some(changes)) = (role, &state.changes) {
-        let recent = changes.changes.iter().filter(|change| change.iteration == state.current_iteration);
+    if let (Role::Validator, Some(changes)) = (role, &file.changes) {
+        let recent = changes.changes.iter().filter(|change| change.iteration == file.current_iteration);
         let body: String = recent.map(layout::change_line).collect();
         show("Changes of this iteration", code_block("json", &body));
     }

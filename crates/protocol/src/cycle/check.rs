@@ -12,7 +12,7 @@ use super::document::{
 use crate::check::{Location, Violation, ViolationCollector, json_type, shortened};
 use crate::present::{CheckedFile, FileFormat};
 
-/// The files that `callboard check` knows.
+/// The files of `cycle` that `callboard check` recognises.
 pub(super) const FORMATS: &[FileFormat] = &[FileFormat { name: "cycle", matches, check: check_file }];
 
 fn matches(name: &str, value: &Value) -> bool {
@@ -34,7 +34,7 @@ fn check_file(value: &Value) -> CheckedFile {
     CheckedFile { violations, warnings: Vec::new(), summary }
 }
 
-/// Returns the rules that the document violates. Most fields may be missing, because examples and old files are partial.
+/// Returns the violations of the rules. Most fields may be missing, because examples and old files are partial.
 pub fn check(document: &Value) -> Vec<Violation> {
     let mut violations = ViolationCollector::default();
     let root = Location::document();
@@ -51,8 +51,11 @@ pub fn check(document: &Value) -> Vec<Violation> {
     rules.results(document, &root);
     rules.coordination(document, &root);
     let changes = root.field("changes");
-    let entries =
-        document["changes"].get("changes").or(document.get("changes").filter(|value| value.is_array()));
+    // Usually an object with the list, sometimes the bare list.
+    let (changes, entries) = match &document["changes"] {
+        Value::Object(fields) => (changes.field("changes"), fields.get("changes")),
+        other => (changes, Some(other)),
+    };
     for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
         rules.check_enum::<FileAction>(entry, &changes.entry(index), "action");
     }

@@ -1,4 +1,4 @@
-//! The transition table of a cycle.
+//! The transition table of the protocol `cycle`.
 //!
 //! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
@@ -233,6 +233,7 @@ pub(super) fn decide(
         // The first iteration is a deferred transition, so that the first document is that of a new cycle.
         Event::Opened => {}
         Event::Reported { step, verdict } => reported(&mut draft, step, verdict),
+        // The cycle goes on without the results of these two.
         Event::Exhausted { step: step @ (Step::Explore | Step::Baseline) } => {
             draft.apply(Change::OverlapStepEnded { step });
         }

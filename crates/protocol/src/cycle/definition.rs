@@ -12,7 +12,7 @@ use crate::protocol_trait::DEFAULT_MAX_ATTEMPTS;
 
 /// The iteration limit of a cycle whose limit is not given.
 pub const DEFAULT_MAX_ITERATIONS: u32 = 5;
-/// The offset of written times: +08:00, in minutes.
+/// The default of [`Definition::utc_offset`]: +08:00, as in the documents of the original.
 pub const DEFAULT_UTC_OFFSET: i32 = 8 * 60;
 /// The most tasks that are coded at once.
 pub const MAX_PARALLEL: u32 = 4;
@@ -34,7 +34,7 @@ pub struct Definition {
     pub decisions: DecisionMode,
     #[serde(default)]
     pub merge_mode: MergeMode,
-    /// The commands that test the tree after coding; without any, the figures of the agent count.
+    /// The commands by which the engine tests the tree after coding. Without any, the test results in the agent's report count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckSpec>,
     /// The offset of the times in the document, in minutes east of UTC.
@@ -48,8 +48,8 @@ pub struct Definition {
     pub templates: BTreeMap<Role, String>,
 }
 
-/// Whether exploration and a first test run begin before their phase. The phases are `ra` (requirements), `ep`
-/// (exploration and plan), `cd` (code) and `vas` (validation).
+/// Whether exploration and a first test run start before the phases that they belong to. The phases are `ra` (requirements),
+/// `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
@@ -59,7 +59,8 @@ pub enum Overlap {
     On,
 }
 
-/// Who makes the decisions that agents raise in their reports, which are not the decisions of the state machine.
+/// Who makes the decisions that agents ask for in their reports. These are choices about the work; the decisions of the run
+/// state machine are something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionMode {

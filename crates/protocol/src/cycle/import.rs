@@ -31,38 +31,39 @@ pub(super) fn import(definition: &Definition, document: &Value) -> Result<Move<C
     if !violations.is_empty() {
         return Err(ImportRefusal::Invalid(violations));
     }
-    let found_state: MasterFile = serde_json::from_value(document.clone())
+    let master_file: MasterFile = serde_json::from_value(document.clone())
         .map_err(|error| ImportRefusal::Unusable(format!("it cannot be read: {error}")))?;
-    if found_state.current_iteration > MAX_ITERATIONS || found_state.max_iterations > MAX_ITERATIONS {
-        let count = found_state.current_iteration.max(found_state.max_iterations);
+    if master_file.current_iteration > MAX_ITERATIONS || master_file.max_iterations > MAX_ITERATIONS {
+        let count = master_file.current_iteration.max(master_file.max_iterations);
         return Err(ImportRefusal::Unusable(format!("it has an implausible number of iterations: {count}")));
     }
-    Ok(decide_imported(definition, changes(definition, &found_state)))
+    Ok(decide_imported(definition, changes(definition, &master_file)))
 }
 
 /// Returns the changes that lead from a new cycle to the state that the document describes.
-fn changes(definition: &Definition, found_state: &MasterFile) -> Vec<Change> {
+fn changes(definition: &Definition, master_file: &MasterFile) -> Vec<Change> {
     let mut changes = Vec::new();
-    if found_state.max_iterations > 0 && found_state.max_iterations != definition.max_iterations {
-        changes.push(Change::LimitRaised { to: found_state.max_iterations });
+    if master_file.max_iterations > 0 && master_file.max_iterations != definition.max_iterations {
+        changes.push(Change::LimitRaised { to: master_file.max_iterations });
     }
-    for number in 1..=found_state.current_iteration {
+    for number in 1..=master_file.current_iteration {
         changes.push(Change::IterationOpened { number, extension: false, has_bugs: false });
     }
-    let is_done = |role: Role| found_state.completed_phases.iter().any(|phase| phase == role.as_str());
-    for (number, decision) in (1..).zip(&found_state.coordination.pending_decisions) {
+    let is_done = |role: Role| master_file.completed_phases.iter().any(|phase| phase == role.as_str());
+    for (number, decision) in (1..).zip(&master_file.coordination.pending_decisions) {
         let (item, needed_by) = (RaisedItem::Decision(number), needed_by(&decision.unknown));
         changes.push(Change::Raised { item, needed_by });
         let (is_answered, is_implemented) = match decision.status {
             DecisionStatus::Pending => (false, false),
-            // The phase that needs it implements it. If that phase is done, it would cost another iteration.
+            // The phase that needs it implements it. After that phase it counts as implemented, because it would cost
+            // another iteration otherwise.
             DecisionStatus::Made => (true, is_done(needed_by)),
             DecisionStatus::Implemented => (true, true),
         };
         changes.extend(is_answered.then_some(Change::Answered { item, by: AnsweredBy::Person }));
         changes.extend(is_implemented.then_some(Change::Implemented { item }));
     }
-    for (number, blocker) in (1..).zip(&found_state.coordination.blockers) {
+    for (number, blocker) in (1..).zip(&master_file.coordination.blockers) {
         let item = RaisedItem::Blocker(number);
         changes.push(Change::Raised { item, needed_by: needed_by(&blocker.unknown) });
         if blocker.status != BlockerStatus::Open {
@@ -77,11 +78,11 @@ fn changes(definition: &Definition, found_state: &MasterFile) -> Vec<Change> {
         (Role::Validator, Stage::Aggregation),
     ];
     for (role, stage) in next_stages.into_iter().take_while(|(role, _)| is_done(*role)) {
-        if found_state.current_iteration == 0 {
+        if master_file.current_iteration == 0 {
             break;
         }
         if role == Role::Planner && definition.parallel > 1 && !is_done(Role::Developer) {
-            let tasks = found_state.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
+            let tasks = master_file.plan.as_ref().map(|plan| planned_tasks(&plan.tasks)).unwrap_or_default();
             if tasks.len() > 1 {
                 changes.push(Change::TasksPlanned { tasks });
             }
@@ -89,16 +90,16 @@ fn changes(definition: &Definition, found_state: &MasterFile) -> Vec<Change> {
         changes.push(Change::PhaseDone { stage });
     }
     let tests_fail =
-        found_state.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
+        master_file.test_results.as_ref().is_some_and(|results| !results.failed_tests.is_empty());
     if is_done(Role::Validator) && tests_fail {
         changes.push(Change::Found { finding: Finding::FailingTests });
     }
     let plan_is_open =
-        found_state.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
+        master_file.plan.iter().flat_map(|plan| &plan.tasks).any(|task| task.status != TaskStatus::Completed);
     if is_done(Role::Developer) && plan_is_open {
         changes.push(Change::Found { finding: Finding::IncompletePlan });
     }
-    match found_state.status {
+    match master_file.status {
         Status::Completed => changes.push(Change::Completed),
         Status::Failed => changes.push(Change::Stopped),
         Status::Created | Status::Running | Status::Paused => {}
@@ -106,8 +107,8 @@ fn changes(definition: &Definition, found_state: &MasterFile) -> Vec<Change> {
     changes
 }
 
-/// Replaces the document's master file by an imported one. Agents that seemed to run wait for a new attempt, decisions
-/// and blockers get the ids of the engine, and missing files are written from the sections.
+/// Replaces the document's master file by an imported one. Agents that it shows as running become waiting if their step is
+/// queued, else idle. Decisions and blockers get the ids of the engine. Missing files are written from the sections.
 pub(super) fn replace_master_file(document: &mut Document, imported: &Value) {
     let Ok(mut state) = serde_json::from_value::<MasterFile>(imported.clone()) else { return };
     state.cycle_id.clone_from(&document.master_file.cycle_id);
@@ -153,7 +154,7 @@ pub(super) fn replace_master_file(document: &mut Document, imported: &Value) {
     if let Some(created) = times::parse(&state.created_at) {
         document.engine.created_at = created;
     }
-    // Drops the files that the changes of the import have written.
+    // Recording the changes of the import has written files, which are not those of the imported cycle.
     document.files.clear();
     document.logs.clear();
     if let Some(Value::Object(files)) = state.unknown.shift_remove(PROGRESS_FILES_KEY) {

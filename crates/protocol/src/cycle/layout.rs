@@ -37,7 +37,7 @@ pub(super) const DECISIONS: &str = "coordination/decisions.log";
 pub(super) const FEEDBACK: &str = "coordination/feedback.md";
 pub(super) const SUMMARY: &str = "coordination/summary.md";
 
-/// Returns the path of a file under `.progress/`, relative to the repository.
+/// Returns the path of a file of `ID.progress/`, relative to the repository.
 pub(super) fn progress_path(cycle: &str, file: &str) -> String {
     format!("{DIRECTORY}/{cycle}.progress/{file}")
 }
@@ -65,7 +65,7 @@ pub(super) fn views(document: &Document) -> Vec<View> {
     std::iter::once(master).chain(files).chain(logs).chain(feedback).collect()
 }
 
-/// Returns the body of the master file, `CYCLE.json`.
+/// Returns the body of the master file.
 pub(super) fn master(state: &MasterFile) -> String {
     serde_json::to_string_pretty(state).expect("BUG: a document is plain data") + "\n"
 }
@@ -107,8 +107,8 @@ pub(super) fn parse_task(timeline: &str) -> Option<String> {
     line.split_once("] user: ").map(|(_, task)| task.to_owned())
 }
 
-/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved; `None` if it has not
-/// ended.
+/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved. Returns `None` if the
+/// timeline does not have the iteration: it is appended when it ends.
 pub(super) fn parse_iteration(timeline: &str, number: u32) -> Option<(Vec<String>, bool)> {
     let sections = timeline.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
     let (_, body) = sections.filter(|(heading, _)| *heading == number.to_string()).last()?;
@@ -209,8 +209,9 @@ pub(super) fn exploration(exploration: &Exploration) -> String {
 /// Reads an `exploration.md` back.
 pub(super) fn parse_exploration(text: &str) -> Exploration {
     let (heading, body) = split_heading(text);
-    let (body, risks) = body.split_once(RISKS).unwrap_or((body, ""));
-    let (summary, points) = body.split_once(INTEGRATION).unwrap_or((body, ""));
+    // The last ones, because the summary may have such sections of its own. An empty section ends with its heading.
+    let (body, risks) = body.rsplit_once(RISKS.trim_end()).unwrap_or((body, ""));
+    let (summary, points) = body.rsplit_once(INTEGRATION.trim_end()).unwrap_or((body, ""));
     Exploration {
         version: heading_value(heading, "Version").unwrap_or_default(),
         architecture_summary: summary.trim_end().to_owned(),
@@ -308,7 +309,7 @@ pub(super) fn change_line(change: &FileChange) -> String {
     serde_json::to_string(change).expect("BUG: a change is plain data") + "\n"
 }
 
-/// Returns the line of `cd/changes.log` that closes the code of an iteration.
+/// Returns the line of `cd/changes.log` that marks the end of coding in an iteration.
 pub(super) fn marker_line(iteration: u32, time: &str) -> String {
     format!("{}\n", json!({ "timestamp": time, "iteration": iteration, "marker": "iteration closed" }))
 }

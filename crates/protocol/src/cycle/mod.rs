@@ -1,8 +1,8 @@
 //! The `cycle` protocol: iterations of requirements, exploration, code and validation.
 //!
-//! An iteration has four phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates. What
-//! fails feeds the next iteration, until nothing is open or the limit is reached. A user may extend a cycle, which opens
-//! another iteration, also after its end.
+//! An iteration has four phases, one for each role: `ra` writes the requirements, `ep` explores and plans, `cd` codes,
+//! `vas` validates. What fails feeds the next iteration, until nothing is open or the limit is reached. A user may extend a
+//! cycle, which opens another iteration, also after its end.
 //!
 //! Not to be confused with the cycles of `peer`, which are runs of four other phases.
 

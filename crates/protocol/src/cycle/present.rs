@@ -1,6 +1,7 @@
-//! Presents cycles to people.
+//! How a run of `cycle` is shown to people and in `--json`.
 //!
-//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
+//! Each iteration has four phases, one for each role: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas`
+//! validates.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +17,7 @@ use crate::protocol_trait::{Never, StepStatus};
 use crate::report::Report;
 use crate::{RunId, StepId, Timestamp};
 
-/// Returns the name of a step's agent.
+/// Returns the name of what works on a step: a role, `engine` or `person`.
 pub(super) fn agent(step: &Step) -> &'static str {
     match step {
         Step::Test | Step::Merge(_) | Step::FastForward => "engine",
@@ -44,6 +45,7 @@ impl Present for Cycle {
     }
 
     fn needs(definition: &Definition, state: &State, step: &Step) -> Vec<Step> {
+        // The steps `Explore` and `Baseline` exist only with this option.
         let overlaps = state.steps(definition).contains(&Step::Explore);
         let if_overlapping = |step: Step| overlaps.then_some(step);
         let last_coding_steps: Vec<_> = match state.tasks.is_empty() {
@@ -134,7 +136,7 @@ impl Present for Cycle {
             let first = issue.lines().next().unwrap_or_default();
             lines.push(Line::toned(Tone::Attention, "open: ").then(first));
         }
-        // The step that failed is listed with its error.
+        // A failed step is listed with its error, which is the same reason.
         let is_listed = document.engine.steps.values().any(|step| step.status == StepRecordStatus::Failed);
         if let Some(reason) = state.failure_reason.as_ref().filter(|_| !is_listed) {
             lines.push(Line::toned(Tone::Bad, reason.clone()));
@@ -305,6 +307,7 @@ impl Present for Cycle {
             Change::TaskMerged { task } | Change::TaskMergeFailed { task } => {
                 target == Step::Merge(task.clone())
             }
+            // The stage is the next one, so the phase that is done is the one before it.
             Change::PhaseDone { stage } => match stage {
                 Stage::Planning => target == Step::Phase(Role::Analyst),
                 Stage::Coding => target == Step::Phase(Role::Planner),
@@ -360,9 +363,9 @@ fn phase_results(iteration: &Iteration) -> String {
     ended.join("  ")
 }
 
-/// Returns the step that the table shows for a phase of this iteration: the one that works, or the phase itself.
+/// Returns the step that the table shows for a role in the current iteration: the step that the role works on, or else its phase.
 fn step_of_cell(definition: &Definition, state: &State, role: Role) -> Step {
-    let busy = match role {
+    let current = match role {
         Role::Planner if state.stage == Stage::Requirements => {
             state.steps(definition).into_iter().find(|step| *step == Step::Explore)
         }
@@ -380,5 +383,5 @@ fn step_of_cell(definition: &Definition, state: &State, role: Role) -> Step {
         }
         Role::Analyst | Role::Planner | Role::Validator => None,
     };
-    busy.unwrap_or(Step::Phase(role))
+    current.unwrap_or(Step::Phase(role))
 }

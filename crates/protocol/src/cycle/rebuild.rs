@@ -107,6 +107,7 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
             (role.to_string(), json!({ "status": status, "iterations_completed": completed }))
         })
         .collect();
+    // In `aggregation` all four have reported, and the iteration is judged.
     let phase = ["ra", "ep", "cd", "vas", "aggregation"][done.len()];
     let mut rebuilt = json!({
         "cycle_id": cycle, "title": title, "description": description, "task_history": history, "status": "running",
@@ -114,7 +115,8 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
         "phase_errors": errors, "iterations": iterations, "coordination": { "feedback_log": feedback },
     });
-    // A final report about this iteration shows that the cycle was completed.
+    // A final report about this iteration shows that the cycle was completed. It also has the iteration limit, so `limit` is
+    // set only then.
     let summary_value = |field: &str| layout::summary_value(summary?, field);
     let limit = summary_value("Iterations")
         .and_then(|value| value.strip_prefix(&format!("{current} of "))?.parse::<u32>().ok());
@@ -162,7 +164,7 @@ fn read_changes(text: &str) -> Result<Changes, String> {
     Ok(changes)
 }
 
-/// Returns the first and the last time of each iteration that any log names.
+/// Returns the first and the last time of each iteration that any `changes.log` names.
 fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, String)> {
     let mut times: BTreeMap<u32, (String, String)> = BTreeMap::new();
     for (_, text) in files.iter().filter(|(path, _)| path.ends_with("changes.log")) {
@@ -186,7 +188,7 @@ fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, S
     times
 }
 
-/// Returns whether the `changes.log` of a role has a line of the iteration; for `cd`, the line that closes its code.
+/// Returns whether the `changes.log` of a role has a line of the iteration; for `cd`, the marker that closes its code.
 fn has_reported(files: &BTreeMap<String, String>, role: Role, iteration: u32) -> bool {
     let Some(log) = files.get(&format!("{role}/changes.log")) else { return false };
     let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

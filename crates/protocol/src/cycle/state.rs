@@ -1,6 +1,7 @@
 //! The state of a cycle: its stage, and the steps that can work now.
 //!
-//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
+//! The phases and their roles: `ra` (analyst) writes the requirements, `ep` (planner) explores and plans, `cd` (developer)
+//! codes, `vas` (validator) validates. A step is in a turn from when it is queued until it has a result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use super::step::{PlannedTask, Raised, RaisedItem, RaisedKind, Role, Step};
 use crate::StepId;
 use crate::protocol_trait::StepStatus;
 
-/// How often a merge may fail before its task is left to the next iteration.
-pub(super) const MAX_CONFLICTS: u32 = 2;
+/// How often a task has another turn because its merge failed. After that it is left to the next iteration.
+const MAX_MERGE_RETRIES: u32 = 2;
 
 /// The state of a cycle: ids and numbers only. Texts and times are in the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,17 +28,17 @@ pub struct State {
     pub overlap_ended: BTreeSet<Step>,
     /// The tasks that are coded in steps of their own.
     pub tasks: BTreeMap<StepId, Task>,
-    /// The steps that were asked again in this iteration, because they needed an answer.
+    /// The steps that have another turn in this iteration, because they needed an answer.
     pub repeated: BTreeSet<Step>,
     /// Decisions and blockers that are unanswered, or answered and not yet used by the phase that needs them.
     pub items: BTreeMap<RaisedItem, ItemState>,
-    /// How many decisions and blockers there were.
+    /// How many decisions and blockers were raised since the cycle began.
     pub decisions: u32,
     pub blockers: u32,
     pub findings: BTreeSet<Finding>,
     /// `cd` has bugs to fix in this iteration, so its work is not split into tasks.
     pub has_bugs: bool,
-    /// Extensions that wait for an iteration.
+    /// How many extensions (requirements that a user added) wait for an iteration.
     pub extensions: u32,
     /// Why the cycle has failed; `None` otherwise.
     #[serde(rename = "end")]
@@ -207,7 +208,7 @@ impl State {
                 });
                 steps.extend(is_outstanding(Step::Baseline).then_some(Step::Baseline));
             }
-            // The baseline must not see code of this iteration.
+            // The baseline is a test run of the code before this iteration.
             Stage::Coding if is_outstanding(Step::Baseline) => steps.push(Step::Baseline),
             Stage::Coding if self.tasks.is_empty() => steps.extend(phase(Role::Developer)),
             Stage::Coding => steps.extend(self.tasks.iter().filter_map(|(id, task)| match task.status {
@@ -403,7 +404,7 @@ impl State {
             Change::TaskMergeFailed { task } => {
                 if let Some(task) = self.tasks.get_mut(task) {
                     task.conflicts += 1;
-                    task.status = if task.conflicts > MAX_CONFLICTS {
+                    task.status = if task.conflicts > MAX_MERGE_RETRIES {
                         TaskProgress::Blocked
                     } else {
                         TaskProgress::Open

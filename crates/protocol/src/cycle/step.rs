@@ -56,8 +56,8 @@ impl Role {
     }
 }
 
-/// Returns the phase that waits for a decision or a blocker of the document: its field `needed_by`, or `ra` without
-/// one.
+/// Returns the role whose phase waits for an answer: the field `needed_by` of a decision or a blocker in the document, or
+/// `ra` if it has none.
 pub(super) fn needed_by(fields: &Map<String, Value>) -> Role {
     fields.get("needed_by").and_then(|role| Role::parse(role.as_str()?)).unwrap_or(Role::Analyst)
 }
@@ -68,7 +68,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// A question to a person, with its number.
+/// A decision or a blocker that waits for a person, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RaisedItem {
@@ -98,7 +98,7 @@ impl RaisedItem {
     }
 }
 
-/// A step of a cycle. The number of its turn is that of the iteration, as long as it had one turn in each.
+/// A step of a cycle. If it had one turn in every iteration so far, the number of the turn is that of the iteration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "StepId", into = "StepId")]
 pub enum Step {
@@ -170,7 +170,8 @@ impl Step {
         }
     }
 
-    /// Returns the agent whose work the step is; `None` if it is a person's or the engine's own.
+    /// Returns the role to whose phase the step belongs, even if the engine performs it, as tests and merges. `None` for an
+    /// answer and for the fast-forward.
     pub fn role(&self) -> Option<Role> {
         match self {
             Self::Phase(role) => Some(*role),
@@ -194,7 +195,7 @@ impl Step {
         }
     }
 
-    /// Returns the task of the plan that the step works on alone.
+    /// Returns the task, if an agent works on a single task of the plan in this step.
     pub fn task(&self) -> Option<&StepId> {
         match self {
             Self::Task(task) => Some(task),

@@ -10,7 +10,7 @@ use crate::depth::{MAX_DOCUMENT_DEPTH, exceeds_depth};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Patch {
     /// Values at JSON pointers (RFC 6901), applied in order. A missing member is created, a missing parent is not. In a
-    /// list, a number replaces an entry and `-` appends one.
+    /// list, a number replaces an entry; `-`, or the number after the last entry, appends one.
     Set(Vec<(String, Value)>),
     /// A merge patch (RFC 7396): objects are merged, null removes a member, everything else replaces.
     Merge(Value),

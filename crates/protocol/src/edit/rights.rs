@@ -16,17 +16,18 @@ const MAX_NAMED: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
     allowed: Vec<Vec<Pattern>>,
+    /// Members that the engine computes from others.
     derived: Vec<Vec<Pattern>>,
 }
 
-/// One reference token of such a pointer.
+/// One reference token of a pointer to members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Pattern {
     Any,
     Exact(String),
 }
 
-/// The part of a change that a step has the right to make.
+/// A change, reduced to what a step may do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FilteredPatch {
     /// Operations that apply to the current document.
@@ -84,8 +85,8 @@ impl Rights {
         }
     }
 
-    /// Returns the value at `at` after the allowed changes; `None` if there is no value. Adds the pointers of all other
-    /// changes to `refused`.
+    /// Returns the value at the pointer `at` after the allowed changes of `present` to `wanted`; `None` if there is no value.
+    /// Adds the pointers of all other changes to `refused`.
     fn grant(
         &self,
         at: &mut Vec<String>,
@@ -118,7 +119,7 @@ impl Rights {
         }
     }
 
-    /// Returns the wanted value, in which derived members keep their present value.
+    /// Returns the wanted value. In an object that exists already, derived members keep their present value.
     fn grant_without_derived(
         &self,
         at: &mut Vec<String>,
@@ -152,6 +153,7 @@ impl Rights {
         granted
     }
 
+    /// Compares entries by their index: a removal in the middle counts as changes of the entries after it.
     fn grant_entries(
         &self,
         at: &mut Vec<String>,
@@ -163,7 +165,7 @@ impl Rights {
         for index in 0..present.len().max(wanted.len()) {
             at.push(index.to_string());
             match present.get(index) {
-                // A new entry of a list is not created for its allowed members alone.
+                // A new entry needs a right on the whole entry; rights on some of its members do not suffice.
                 None if !is_below(&self.allowed, at) => {
                     refused.extend((!is_below(&self.derived, at)).then(|| pointer(at)));
                 }

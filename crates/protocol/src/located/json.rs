@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{Located, MappingEntry, Node, SourcePos, Value};
 
-/// How deep values are read: serde_json refuses to deserialize deeper ones. Values below this are left out of the tree.
+/// How deep values are read, which is as deep as serde_json deserializes. Deeper values are left out of the tree.
 const MAX_DEPTH: usize = 128;
 
 impl Node {
@@ -29,15 +29,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn node(&mut self, raw: &'a RawValue, levels: usize) -> Result<Node, serde_json::Error> {
+    fn node(&mut self, raw: &'a RawValue, levels_left: usize) -> Result<Node, serde_json::Error> {
         let pos = self.locate(raw);
         let text = raw.get();
         let value = match text.as_bytes().first() {
             Some(b'"') => Value::Text(serde_json::from_str(text)?),
-            Some(b'[' | b'{') if levels == 0 => Value::List(Vec::new()),
+            Some(b'[' | b'{') if levels_left == 0 => Value::List(Vec::new()),
             Some(b'[') => {
                 let items: Vec<&RawValue> = serde_json::from_str(text)?;
-                let items = items.into_iter().map(|item| Ok(Rc::new(self.node(item, levels - 1)?)));
+                let items = items.into_iter().map(|item| Ok(Rc::new(self.node(item, levels_left - 1)?)));
                 Value::List(items.collect::<Result<_, serde_json::Error>>()?)
             }
             Some(b'{') => {
@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
                 let entries = members.into_iter().map(|(key, value)| {
                     let pos = self.locate(key);
                     let key = Located { value: serde_json::from_str(key.get())?, pos };
-                    Ok(MappingEntry { key, value: Rc::new(self.node(value, levels - 1)?) })
+                    Ok(MappingEntry { key, value: Rc::new(self.node(value, levels_left - 1)?) })
                 });
                 Value::Mapping(entries.collect::<Result<_, serde_json::Error>>()?)
             }

@@ -5,7 +5,8 @@ use serde_json::Number;
 use super::Value;
 
 impl Value {
-    /// Reads a plain scalar (a word without quotes) by the core schema of YAML 1.2. JSON's literals and numbers are read the same way.
+    /// Reads a plain scalar (a word without quotes) by the core schema of YAML 1.2, and the same way JSON's literals and numbers.
+    /// `yes`, `on` and the like are booleans only in YAML 1.1. They stay text, marked as ambiguous.
     pub(super) fn from_plain_scalar(word: String) -> Self {
         match word.as_str() {
             "" | "~" | "null" | "Null" | "NULL" => Self::Null,
@@ -27,7 +28,7 @@ pub(crate) fn is_number(text: &str) -> bool {
     number(text).is_some()
 }
 
-/// Reads integers of 64 bits and finite decimals; `None` for `.inf` and the like, which JSON cannot hold.
+/// Reads a finite number; `None` for `.inf` and the like, which JSON cannot hold.
 fn number(word: &str) -> Option<Number> {
     let digits = word.strip_prefix(['-', '+']).unwrap_or(word);
     let radix = |prefix: &str, radix| {

@@ -1,7 +1,7 @@
 //! The object-safe form of a protocol: what the rest of the program sees of a run.
 //!
-//! [`Machine`] has the definition, the state and the document of one run. They stay typed inside [`TypedMachine`], the only code that
-//! is compiled per protocol. Verdicts, changes, edits and requests cross the boundary as JSON: they are small, and the
+//! [`Machine`] has the definition, the state and the document of one run. They stay typed inside [`TypedMachine`], the only
+//! code that is compiled per protocol. Verdicts, changes, edits and requests cross the boundary as JSON: they are small, and the
 //! journal stores them as JSON anyway.
 
 mod document;
@@ -32,8 +32,8 @@ use crate::{RunId, StepId, Timestamp};
 pub use document::Document;
 pub use protocol_kind::{PROTOCOLS, ProtocolInfo, ProtocolKind, Protocols, protocol_kind};
 
-/// Definition, state and document of one run, whatever its protocol. The functions are those of [`Protocol`] and
-/// [`Present`]. Steps are named by their ids; a step that the run does not have is a bug of the caller.
+/// Definition, state and document of one run, whatever its protocol. Functions without a comment are explained at the
+/// function of the same name of [`Protocol`] or [`Present`]. A step that the run does not have is a bug of the caller.
 pub trait Machine: Debug + Send + Sync {
     fn kind(&self) -> &'static dyn ProtocolKind;
     fn boxed_clone(&self) -> Box<dyn Machine>;
@@ -436,11 +436,11 @@ impl<P: Present> Machine for TypedMachine<P> {
 
     fn step_table(&self) -> Option<StepTable> {
         let StepTable { columns, rows } = P::step_table(&self.definition, &self.state, &self.document)?;
-        let cells =
+        let cell_ids =
             |cells: Vec<Option<P::Step>>| cells.iter().map(|cell| cell.as_ref().map(P::step_id)).collect();
-        let rows = rows.into_iter().map(|StepTableRow { name, cells: row, note }| StepTableRow {
+        let rows = rows.into_iter().map(|StepTableRow { name, cells, note }| StepTableRow {
             name,
-            cells: cells(row),
+            cells: cell_ids(cells),
             note,
         });
         Some(StepTable { columns, rows: rows.collect() })
@@ -459,6 +459,7 @@ impl<P: Present> Machine for TypedMachine<P> {
     }
 }
 
+/// Converts a move: its changes to JSON, its steps to their ids.
 fn erase<P: Protocol>(Move { changes, next }: Move<P::Change, P::Step>) -> Move {
     let ids = |steps: Vec<P::Step>| steps.iter().map(P::step_id).collect();
     let next = match next {

@@ -33,7 +33,7 @@ pub struct ProtocolInfo {
     pub can_retry: bool,
     /// Whether `import` can give a run another name.
     pub can_rename: bool,
-    /// Whether the checks of a step are a turn of that step, after the work of its agent.
+    /// Whether the checks of a step run in a turn of their own, after the turn of its agent.
     pub checks_are_turns: bool,
     /// Whether every write of the document is checked before it is committed.
     pub checks_writes: bool,
@@ -47,9 +47,9 @@ pub struct ProtocolInfo {
     pub roles: &'static [&'static str],
     /// The built-in prompts, which files of the repository may replace.
     pub prompts: &'static [PromptTemplate],
-    /// Where the views are, besides the directory of the run, as patterns for `info/exclude`.
+    /// Patterns for git's `info/exclude` that match the views outside the directory of the run.
     pub views: &'static [&'static str],
-    /// The steps that the template of a rehearsal script names; empty if a run defines its steps.
+    /// The steps in the template of a rehearsal script; empty if each run defines its own steps.
     pub script_steps: &'static [&'static str],
     /// The files that `callboard check` knows.
     pub formats: &'static [FileFormat],
@@ -73,7 +73,8 @@ pub trait ProtocolKind: Debug + Send + Sync {
         definition: &RawValue,
         parts: &[(String, String)],
     ) -> Result<Option<Box<dyn Machine>>, serde_json::Error>;
-    /// Assembles a document without its definition; `None` if the protocol needs it, or a part is missing or malformed.
+    /// Assembles a document without its definition. Returns `None` if the protocol needs the definition for it, or if a part
+    /// is missing or malformed.
     fn assemble(&self, parts: &[(String, String)]) -> Option<Document>;
 
     /// Returns the name of the series that the run belongs to: runs that continue one another, such as the cycles of one
@@ -82,9 +83,9 @@ pub trait ProtocolKind: Debug + Send + Sync {
     /// Checks that a report has the fields of its step.
     fn check_report(&self, step: &StepId, report: &Report) -> Result<(), String>;
 
-    // The journal. Each returns nothing for JSON of another protocol or version.
+    // The journal. For JSON of another protocol or version, each returns `None` or `false`.
 
-    /// Completes "the attempt …": `reported that its gate failed`.
+    /// Returns the words that complete "the attempt …", such as `reported that its gate failed`.
     fn verdict_text(&self, verdict: &Value) -> Option<&'static str>;
     /// Describes a change in one line for people, if it is worth one.
     fn change_line(&self, change: &Value) -> Option<Line>;

@@ -12,13 +12,13 @@ use super::definition::Definition;
 use super::document::Phase;
 use crate::protocol_trait::{Deferred, Event, Move, Next, Outcome, StepStatus};
 
-/// The state of a cycle.
+/// The state of a peer cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// All earlier phases are completed; this one is not queued yet.
     Ready(Phase),
-    /// The phase has its turn.
+    /// The phase is in a turn: queued, running or backing off.
     Active(Phase),
     /// The phase is started, but not run: its output comes from the cycle that this one continues.
     Reusing(Phase),
@@ -36,6 +36,7 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
+    /// A turn of the phase is queued.
     Activated(Phase),
     ReuseStarted(Phase),
     /// Any phase except the review.
@@ -66,6 +67,7 @@ impl State {
             (Change::ReuseStarted(phase), _) => Self::Reusing(phase),
             (Change::Completed(phase), _) => match phase.next() {
                 Some(next) => Self::Ready(next),
+                // Not reached: `Reviewed` completes the review.
                 None => Self::Reviewed { success: false },
             },
             (Change::Reviewed { success }, _) => Self::Reviewed { success },
@@ -113,8 +115,8 @@ fn outcome(success: bool) -> Outcome {
     if success { Outcome::Succeeded } else { Outcome::Incomplete }
 }
 
-/// Makes the changes and queues no step. What follows is a deferred transition.
-fn wait(changes: Vec<Change>) -> Move<Change, Phase> {
+/// Makes the changes and queues no step. If anything follows, it is a deferred transition.
+fn apply_only(changes: Vec<Change>) -> Move<Change, Phase> {
     Move { changes, next: Next::Queue(Vec::new()) }
 }
 
@@ -128,27 +130,30 @@ fn close(success: bool) -> Move<Change, Phase> {
 
 pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change, Phase> {
     match (event, state) {
-        (Event::Reported { step, verdict }, State::Active(phase)) if step == phase => wait(vec![match verdict {
-            Verdict::Completed => Change::Completed(phase),
-            Verdict::Reviewed { success } => Change::Reviewed { success },
-        }]),
+        (Event::Reported { step, verdict }, State::Active(phase)) if step == phase => {
+            let change = match verdict {
+                Verdict::Completed => Change::Completed(phase),
+                Verdict::Reviewed { success } => Change::Reviewed { success },
+            };
+            apply_only(vec![change])
+        }
         (Event::Exhausted { step }, State::Active(phase)) if step == phase => failed(phase),
-        // The cycle was stopped, and its attempt reports after all: `failed` is final.
+        // The cycle was stopped while an attempt was running, which has ended only now: `failed` is final.
         (Event::Reported { .. } | Event::Exhausted { .. }, _)
         // A failed phase is retried in a new cycle, and no phase is ever skipped.
-        | (Event::Opened | Event::Retried { .. } | Event::Skipped { .. }, _) => wait(Vec::new()),
+        | (Event::Opened | Event::Retried { .. } | Event::Skipped { .. }, _) => apply_only(Vec::new()),
     }
 }
 
 pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred<Change, Phase>> {
     let transition = match state {
         State::Ready(phase) if definition.reused_output(phase).is_some() => {
-            wait(vec![Change::ReuseStarted(phase)])
+            apply_only(vec![Change::ReuseStarted(phase)])
         }
         State::Ready(phase) => {
             Move { changes: vec![Change::Activated(phase)], next: Next::Queue(vec![phase]) }
         }
-        State::Reusing(phase) => wait(vec![Change::Completed(phase)]),
+        State::Reusing(phase) => apply_only(vec![Change::Completed(phase)]),
         State::Reviewed { success } => close(success),
         State::Active(_) | State::Closed { .. } | State::Failed(_) => return None,
     };

@@ -1,4 +1,4 @@
-//! What a cycle is started with.
+//! What a peer cycle is started with.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -12,7 +12,7 @@ use super::document::{Mode, Phase};
 use super::names::PeerCycleId;
 use super::prompts;
 
-/// What a cycle is started with. It never changes.
+/// What a peer cycle is started with. It never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub cycle: PeerCycleId,

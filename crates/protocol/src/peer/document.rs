@@ -36,7 +36,7 @@ pub struct Document {
     pub metadata: Metadata,
     pub context: Context,
     pub phases: Phases,
-    /// Append-only, except that old progress entries may be compacted.
+    /// Append-only, except that one `compacted` entry may replace old progress entries.
     pub history: Vec<HistoryEntry>,
     /// The reviewer's summary.
     #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub struct Document {
 /// The cycle's name and status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
-    /// Any text: other versions may have other instructions.
+    /// The instruction that the user gave, such as `create-spec`. Any text: other versions may have other instructions.
     pub instruction: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_name: Option<SpecName>,
@@ -61,7 +61,7 @@ pub struct Metadata {
     pub created_at: WholeSecond,
     pub updated_at: WholeSecond,
     pub status: PeerCycleStatus,
-    /// The phase in progress, else the last one that was; `plan` before the first.
+    /// The phase in progress, else the one that was in progress last; `plan` before the first has started.
     pub current_phase: Phase,
     #[serde(flatten)]
     pub unknown: Unknown,
@@ -72,7 +72,6 @@ pub struct Metadata {
 pub struct Context {
     pub peer_mode: Mode,
     /// Whether the cycle is about a spec, not about the repository.
-    /// Whether the cycle has a spec.
     pub spec_aware: bool,
     /// The flags that choose the scope, as typed.
     pub instruction_args: String,

@@ -269,7 +269,8 @@ fn summary(document: &Document) -> Vec<String> {
     text("summary").into_iter().chain(highlights.map(|line| format!("* {line}"))).chain(next).collect()
 }
 
-/// Returns the number of counted attempts, the current one included. Errors that agents wrote themselves do not count.
+/// Returns the number of counted attempts, the current one included. Each failed attempt has left an error. Two kinds of
+/// errors are no attempts: those that agents wrote themselves, whose kind is no [`FailureKind`], and a stop by the user.
 fn attempts(phase: &PhaseDocument) -> u32 {
     let is_counted_kind = |kind: &str| {
         let kind = serde_json::from_value::<FailureKind>(json!(kind));

@@ -2,7 +2,7 @@
 //!
 //! An entry makes at most one write of the transition matrix, the table "Transitions" in `docs/peer.md`. Other entries
 //! concern only the engine and leave the document unchanged. [`change`] makes the writes, so the result keeps the
-//! rules.
+//! rules of the format.
 
 use serde_json::Value;
 
@@ -27,12 +27,12 @@ pub(super) fn record(
     let Some(written) = write(definition, document, entry) else { return Ok(Vec::new()) };
     let new = written.map_err(|error| RecordError(error.to_string()))?;
     let old = std::mem::replace(document, new);
-    // The store may hold parts of another document.
+    // The store may have parts of an earlier document, so every part of a new or recovered one is written.
     let is_whole = matches!(entry.input, Input::Opened { .. } | Input::Recovered { .. });
     Ok(if is_whole { parts::all(document) } else { parts::changed(&old, document) })
 }
 
-/// The document after the entry; `None` if the entry does not write.
+/// Returns the document after the entry; `None` if the entry does not write.
 fn write(
     definition: &Definition,
     document: &Document,
@@ -51,10 +51,11 @@ fn write(
         } => {
             return serde_json::from_value(found.clone()).ok().map(Ok);
         }
-        // The numbers of lost writes are not used again.
-        Input::Recovered { source: RecoverySource::Journal { gap: Some((last, newest)), .. } } => {
-            let highest = document.sequence + newest.0.saturating_sub(last.0);
-            return Some(Ok(change::recover(document, highest, last.0, newest.0, at)));
+        // A client may have read a document whose entry is lost. Each lost entry made at most one write, so `highest` is at
+        // least its sequence.
+        Input::Recovered { source: RecoverySource::Journal { gap: Some((last_readable, newest)), .. } } => {
+            let highest = document.sequence + newest.0.saturating_sub(last_readable.0);
+            return Some(Ok(change::recover(document, highest, last_readable.0, newest.0, at)));
         }
         Input::Recovered {
             source:
@@ -74,7 +75,8 @@ fn write(
     let evidence = entry.input.evidence();
     entry.changes.iter().find_map(|change| match change {
         Change::Protocol { transition } => record_transition(definition, document, *transition, entry, at),
-        // A recovery may have put the document back to before the phase; then there is nothing to write.
+        // The end and the start of an attempt write nothing if the phase has another status, because a recovery has put the
+        // document back.
         Change::Ended { attempt, consequence: AttemptConsequence::WillRetry { .. }, .. } => {
             let phase = Phase::parse(attempt.step.as_str())?;
             (document.status_with_phase() == StatusWithPhase::InProgress(phase))
@@ -105,7 +107,9 @@ fn record_transition(
 ) -> Option<Result<Document, ChangeError>> {
     let evidence = entry.input.evidence();
     Some(match transition {
+        // The start of the first attempt writes that the phase has started; the recovery writes the imported document.
         ProtocolChange::Activated(_) | ProtocolChange::Imported(_) => return None,
+        // The phase does not run: its output is that of the cycle which this one continues.
         ProtocolChange::ReuseStarted(phase) => {
             change::start_or_reuse(document, phase, document.context.continues.clone(), at)
         }
@@ -129,7 +133,7 @@ fn record_transition(
     })
 }
 
-/// A field of the report that belongs to this protocol; null if it is missing.
+/// Returns a field of the report that only this protocol has; null if it is missing.
 fn reported(evidence: Option<&Evidence>, field: &str) -> Value {
     let report = evidence.and_then(|evidence| evidence.report.as_ref());
     report.and_then(|report| report.extra_fields.get(field)).cloned().unwrap_or_default()
@@ -142,7 +146,7 @@ fn error_detail(evidence: Option<&Evidence>) -> ErrorDetail {
     ErrorDetail { kind: kind.as_str().to_owned(), message }
 }
 
-/// Why the cycle fails: the user stopped it, or the last attempt failed.
+/// Returns why the cycle fails: the user stopped it, or the last attempt failed.
 fn reason(entry: &Entry<Peer>) -> ErrorDetail {
     match &entry.input {
         Input::Request { reason, .. } => {

@@ -13,9 +13,10 @@ use crate::check::Violation;
 use crate::protocol_trait::ParsedReport;
 use crate::report::{Report, ReportForm, Status};
 
-/// The NATS bucket that has the documents.
+/// The NATS bucket that has the documents of peer cycles.
 pub const BUCKET: &str = "agent-os-peer-state";
 
+/// Returns what an attempt is given. `counted_attempt` is its number among those that count towards the limit.
 pub(super) fn brief(
     definition: &Definition,
     document: &Document,
@@ -55,7 +56,7 @@ fn read_completed(document: &Document, phase: Phase, report: &Report) -> Result<
     Ok(Verdict::Reviewed { success })
 }
 
-/// Checks that a report has what its phase must produce. Needs no document, so that `report` can refuse it at once.
+/// Checks that a report has what its phase must produce. Needs no document, so that `callboard report` can refuse it at once.
 pub(super) fn check_report(phase: Phase, report: &Report) -> Result<(), String> {
     if report.status == Status::Failed {
         return Ok(());
@@ -81,7 +82,7 @@ pub(super) fn check_report(phase: Phase, report: &Report) -> Result<(), String> 
     Ok(())
 }
 
-/// A field of the report that is present and not null.
+/// Returns a field of the report, unless it is missing or null.
 fn field<'a>(report: &'a Report, field: &str) -> Option<&'a Value> {
     report.extra_fields.get(field).filter(|value| !value.is_null())
 }

@@ -40,7 +40,7 @@ impl CopyEdit {
     }
 
     /// Returns the JSON document after the edit; `None` if the file was deleted, which does not count as an edit. Fails
-    /// with the reason why the file cannot be read.
+    /// if the file cannot be read, is not JSON, or its changes do not fit `document`.
     pub fn applied_to(&self, path: &str, document: &Value) -> Result<Option<Value>, String> {
         match self {
             Self::Patch(patch) => {

@@ -13,7 +13,8 @@ pub(super) const ARTIFACT: &str = "<path of a file you made or changed>";
 pub(super) const LOG: &str = "<one sentence about what you did>";
 const OUTPUT: &str = "<the object that was described above>";
 
-/// The placeholders of the example. A report that still contains one was copied and not filled in.
+/// The placeholders of the example. A report that still contains one was copied and not filled in. `OUTPUT` needs no such
+/// check: an output is an object, so a string is refused.
 pub const PLACEHOLDERS: [&str; 4] = [STARTED_AT, ENDED_AT, ARTIFACT, LOG];
 
 /// What the report of a step must contain besides the fields of every report.

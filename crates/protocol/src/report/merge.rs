@@ -72,7 +72,8 @@ pub fn merge(statements: &[Statement], expected: &ReportIdentity) -> Result<Opti
     Ok(Some(Merged { report, sources: sources.collect() }))
 }
 
-/// Merges statements, and returns their fields unchanged, to be checked against the user's schema for reports.
+/// Merges statements into the fields of one report, as JSON, to be checked against the user's schema for reports. A
+/// `gate_failure` that no statement has is left out.
 pub fn merge_as_stated(
     statements: &[Statement],
     expected: &ReportIdentity,
@@ -150,7 +151,7 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Returns the status that all sources state. `callboard report` and the markers may correct themselves, so their last
-/// statement counts. Every version of the report file counts: an agent and its wrapper write the same file.
+/// valid statement counts. Every version of the report file counts: an agent and its wrapper write the same file.
 fn agreed_status(statements: &[ParsedStatement]) -> Result<Status, MergeError> {
     let mut stated: Vec<(String, Status)> = Vec::new();
     for source in Source::ALL {
@@ -168,7 +169,7 @@ fn agreed_status(statements: &[ParsedStatement]) -> Result<Status, MergeError> {
     }
 }
 
-/// Merges the fields of all valid statements; a later one replaces what it states.
+/// Merges the fields of all valid statements. A later one replaces the fields that it has; `metrics` are joined.
 fn merged_fields(statements: &[ParsedStatement]) -> Map<String, Value> {
     let mut merged = Map::new();
     // The logs of the statement that failed the gate.
@@ -176,7 +177,7 @@ fn merged_fields(statements: &[ParsedStatement]) -> Map<String, Value> {
     for statement in statements {
         let gate_failure = statement.gate_failure();
         if statement.report.is_err() {
-            // An invalid version of the report file that was replaced contributes only its gate failure.
+            // Of an invalid report only a gate failure in the report file counts.
             if gate_failure == Some(true) && statement.source == Source::File {
                 findings.get_or_insert_default();
             }

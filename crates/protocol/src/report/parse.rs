@@ -52,7 +52,7 @@ pub(super) fn parse_object(
     fields.expect("step_id", expected.step_id.as_str())?;
     fields.expect("agent", &expected.agent)?;
     let word = fields.text("status")?;
-    // Only the engine finds out how the private copies were edited. What a report says about it is dropped.
+    // The engine itself fills in how the private copies were edited. What a report says about it is dropped.
     fields.0.shift_remove("copy_edits");
     let report = Report {
         schema,
@@ -159,7 +159,7 @@ fn memory_update(item: Value, i: usize) -> Result<MemoryUpdate, InvalidReport> {
     })
 }
 
-/// Refuses a report that contains a placeholder of the example, in any letter case.
+/// Refuses a report that still contains a placeholder of the example in the prompt, in any letter case.
 fn check_placeholders(report: &Report) -> Result<(), InvalidReport> {
     let single = [("started_at", &report.started_at), ("ended_at", &report.ended_at)];
     let logs = report.logs.iter().map(|text| ("logs", text));

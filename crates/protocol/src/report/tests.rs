@@ -206,7 +206,7 @@ mod merging {
         merge(&statements, &expected()).map(|merged| merged.unwrap()).map_err(|error| error.to_string())
     }
 
-    /// Every order of the three sources, where one fails the gate and a later one says nothing, or `false`.
+    /// For every pair of sources, also twice the same: one fails the gate, and a later one says nothing, or `false`.
     #[test]
     fn a_gate_failure_counts_unless_a_later_submitted_or_printed_report_withdraws_it() {
         for failed in Source::ALL {

@@ -168,7 +168,8 @@ fn exhausted(attempt: &AttemptId) -> ConsequenceAndEvent {
     (AttemptConsequence::Exhausted, Some(Event::Exhausted { step: attempt.step.clone() }))
 }
 
-/// Returns what the end of a stopped attempt means for its turn. A run that can be resumed keeps the turn.
+/// Returns what the end of a stopped attempt means for its turn. A run that can be resumed keeps the turn, and so does one that
+/// was resumed while the attempt was still stopping.
 fn after_stop(status: RunStatus) -> AttemptConsequence {
     if outcome_is_known(status) { AttemptConsequence::Released } else { AttemptConsequence::Stopped }
 }
@@ -176,7 +177,6 @@ fn after_stop(status: RunStatus) -> AttemptConsequence {
 /// Returns whether the outcome is known, so that nothing is retried.
 fn outcome_is_known(status: RunStatus) -> bool {
     match status {
-        // Running or paused: the run was resumed while the attempt was still stopping.
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => false,
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => true,
     }

@@ -45,7 +45,7 @@ pub enum Change<C = Value> {
     Started {
         attempt: AttemptId,
         counted_attempt: u32,
-        /// What works in this turn. Entries of older versions do not have it.
+        /// What does the work: an agent, a command or the engine. Entries of older versions do not have it and are read as `Agent`.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
     },
@@ -57,7 +57,7 @@ pub enum Change<C = Value> {
         attempt: AttemptId,
         #[serde(rename = "exit")]
         consequence: AttemptConsequence,
-        /// What worked in this turn. Entries of older versions do not have it.
+        /// What did the work: an agent, a command or the engine. Entries of older versions do not have it and are read as `Agent`.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
     },
@@ -145,7 +145,7 @@ impl Action {
     pub fn id(&self) -> String {
         match self {
             Self::Start { attempt } => format!("start {attempt}"),
-            // The stored name.
+            // Outboxes of older versions contain this id, so it keeps the former name of the action.
             Self::Stop { attempt } => format!("end {attempt}"),
         }
     }

@@ -78,7 +78,7 @@ pub enum Refusal {
     NoSuchRequest(&'static str),
 }
 
-/// Opens a run: its first decision.
+/// Makes the first decision of a run.
 pub fn open(run: &mut Run) -> Decision {
     let mut decision = Decision::nothing();
     decide(run, Event::Opened, &mut decision);
@@ -86,7 +86,7 @@ pub fn open(run: &mut Run) -> Decision {
     decision
 }
 
-/// Moves a run to a state that was read from a document. `turns` is the number of turns that each step had at least.
+/// Moves a run to a state that was read from a document. `turns` has the last known turn of each step.
 pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> Decision {
     let mut decision = Decision::nothing();
     // Queue and dequeue the last known turn, so that the next turn gets a number that was never used.
@@ -94,13 +94,13 @@ pub fn import(run: &mut Run, imported: Move, turns: BTreeMap<StepId, Turn>) -> D
         decision.apply(run, Change::Queued { step: step.clone(), turn });
         decision.apply(run, Change::Dequeued { step });
     }
-    carry_out_reopening(run, imported, &mut decision);
+    carry_out_and_reopen(run, imported, &mut decision);
     complete_stop_or_finish(run, &mut decision);
     decision
 }
 
-/// Applies a move. A run whose outcome was known is running again if the move queues steps.
-fn carry_out_reopening(run: &mut Run, protocol_move: Move, decision: &mut Decision) {
+/// Applies a move. If it queues steps, a run whose outcome was known is running again.
+fn carry_out_and_reopen(run: &mut Run, protocol_move: Move, decision: &mut Decision) {
     match (run.status, &protocol_move.next) {
         (
             RunStatus::Finished(_) | RunStatus::Finishing(_) | RunStatus::Draining(_),
@@ -124,7 +124,7 @@ pub fn consider(run: &mut Run, request: &Request) -> Result<Decision, Refusal> {
         Request::Interrupt => stop_attempts(run, RunStopCause::EngineInterrupted, &mut decision)?,
         Request::Retry { step } => retry(run, step.as_ref(), &mut decision)?,
         Request::Skip { step } => skip(run, step, &mut decision)?,
-        Request::Protocol(own) => consider_own(run, own, &mut decision)?,
+        Request::Protocol(own) => consider_protocol_request(run, own, &mut decision)?,
     }
     Ok(decision)
 }
@@ -165,6 +165,7 @@ fn resume(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
 fn stop(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopping(_) | RunStatus::Stopped(_) => {}
+        // The outcome is known, so the protocol is not asked for another one.
         RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_) => {
             return stop_attempts(run, RunStopCause::Requested, decision);
         }
@@ -235,6 +236,7 @@ fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Ref
         StepStatus::Succeeded => return Err(Refusal::Done(step.to_string())),
         StepStatus::Unfinished | StepStatus::Failed => {}
     }
+    // The step, and the steps of its items if it is a data loop, as far as they have an active turn.
     let mut in_turn = run.machine.items(step);
     in_turn.push(step.clone());
     in_turn.retain(|step| run.active_turns.contains_key(step));
@@ -250,7 +252,7 @@ fn skip(run: &mut Run, step: &StepId, decision: &mut Decision) -> Result<(), Ref
     Ok(())
 }
 
-/// Reopens a finished run. Refuses while the run is ending.
+/// Reopens a run that finished without success. Refuses while attempts are being stopped or end by themselves.
 fn reopen(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.status {
         RunStatus::Finished(Outcome::Incomplete | Outcome::Failed) => {
@@ -265,7 +267,7 @@ fn reopen(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
 }
 
 /// Decides a request that only the run's protocol has. The protocol may reopen a finished run.
-fn consider_own(run: &mut Run, request: &Value, decision: &mut Decision) -> Result<(), Refusal> {
+fn consider_protocol_request(run: &mut Run, request: &Value, decision: &mut Decision) -> Result<(), Refusal> {
     let outcome = match run.status {
         RunStatus::Running | RunStatus::Paused | RunStatus::Stopped(_) => None,
         RunStatus::Finished(outcome) => Some(outcome),
@@ -273,7 +275,7 @@ fn consider_own(run: &mut Run, request: &Value, decision: &mut Decision) -> Resu
         RunStatus::Draining(_) | RunStatus::Finishing(_) => return Err(Refusal::Finishing),
     };
     let protocol_move = run.machine.consider(request, outcome)?;
-    carry_out_reopening(run, protocol_move, decision);
+    carry_out_and_reopen(run, protocol_move, decision);
     complete_stop_or_finish(run, decision);
     Ok(())
 }

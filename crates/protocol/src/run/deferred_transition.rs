@@ -25,6 +25,7 @@ pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
     if concerned().any(|(_, active)| active.status.has_live_attempt()) {
         return None;
     }
+    // Queued and waiting turns of these steps end: the transition decides anew what is queued.
     let to_dequeue: Vec<_> = concerned().map(|(step, _)| step.clone()).collect();
     let mut decision = Decision::nothing();
     for step in to_dequeue {

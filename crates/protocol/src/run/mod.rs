@@ -24,7 +24,7 @@ pub use run_state::RunState;
 pub use scheduling::start_queued;
 pub use state::{ActiveTurn, Run, RunStatus, RunStopCause, TurnStatus};
 
-/// How many interrupted attempts of one turn are repeated. The next one exhausts the step.
+/// How many interrupted attempts of one turn are repeated. The next one exhausts the step, as its last failed attempt does.
 pub const MAX_INTERRUPTIONS: u32 = 5;
 
 #[cfg(test)]

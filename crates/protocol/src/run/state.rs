@@ -80,7 +80,7 @@ impl ActiveTurn {
 pub enum TurnStatus {
     /// It waits for a slot.
     Queued,
-    /// It waits for its back-off to elapse, and then for a slot.
+    /// It waits for its back-off to elapse. Then it is queued again.
     BackingOff,
     /// It waits for the answer of a person, or until its conditions hold.
     Waiting,
@@ -147,7 +147,8 @@ impl Run {
             && self.active_turns.values().all(|active| active.status == TurnStatus::Waiting)
     }
 
-    /// Applies a change. Never decides. Fails if the change is of another protocol, and leaves the run as it is.
+    /// Applies a change. Never decides. Fails if the change is of another protocol, and leaves the run as it is. Panics if the
+    /// change needs a turn that its step does not have; see [`Self::can_apply`].
     pub fn apply(&mut self, change: &Change) -> Result<(), serde_json::Error> {
         match change {
             Change::Status { status } => self.status = *status,

@@ -15,12 +15,12 @@ fn step(id: &str) -> StepId {
     StepId::new(id).unwrap()
 }
 
-fn workflow(steps: &[(&str, &[&str])]) -> Definition {
-    Definition::from(source(steps, &[], OnFailure::Stop))
+fn definition(steps: &[(&str, &[&str])]) -> Definition {
+    Definition::from(stored(steps, &[], OnFailure::Stop))
 }
 
-/// A definition of steps with their needs, and gates with their `loop_back_to`.
-fn source(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> StoredDefinition {
+/// Makes a stored definition: steps with their needs, and gates with their `loop_back_to`.
+fn stored(steps: &[(&str, &[&str])], gates: &[(&str, &str)], on_failure: OnFailure) -> StoredDefinition {
     let steps = steps.iter().map(|(id, needs)| {
         let target = gates.iter().find(|(gate, _)| gate == id).map(|(_, target)| step(target));
         StepSpec {
@@ -55,7 +55,7 @@ struct Fixture {
 
 impl Fixture {
     fn open(steps: &[(&str, &[&str])], slots: usize) -> Self {
-        Self::of(workflow(steps), slots)
+        Self::of(definition(steps), slots)
     }
 
     fn of(definition: Definition, slots: usize) -> Self {
@@ -255,7 +255,7 @@ const REVIEWED: &[(&str, &[&str])] = &[
 
 #[test]
 fn a_failed_gate_resets_its_target_and_everything_downstream() {
-    let mut fixture = Fixture::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(stored(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
     fixture.done("plan#1.1");
     fixture.done("code#1.1");
     fixture.done("docs#1.1");
@@ -272,7 +272,7 @@ fn a_failed_gate_resets_its_target_and_everything_downstream() {
 
 #[test]
 fn a_loop_back_waits_for_live_attempts_downstream_of_the_target() {
-    let mut fixture = Fixture::of(source(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(stored(REVIEWED, &[("review", "code")], OnFailure::Stop).into(), 8);
     fixture.done("plan#1.1");
     fixture.done("code#1.1");
     fixture.gate_failed("review#1.1");
@@ -288,7 +288,7 @@ fn a_loop_back_waits_for_live_attempts_downstream_of_the_target() {
 #[test]
 fn nothing_downstream_of_the_target_starts_while_a_loop_back_is_pending() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["c"]), ("e", &[])];
-    let mut fixture = Fixture::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(stored(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     fixture.done("a#1.1");
     fixture.gate_failed("b#1.1");
     assert_eq!(fixture.live(), ["c#1.1", "e#1.1"]);
@@ -305,7 +305,7 @@ fn pending_gate_failures_become_one_loop_back_to_the_most_upstream_target() {
     let steps: &[(&str, &[&str])] =
         &[("a", &[]), ("b", &["a"]), ("far", &["b"]), ("near", &["b"]), ("u", &[]), ("v", &["u"])];
     let gates = [("far", "a"), ("near", "b"), ("v", "u")];
-    let mut fixture = Fixture::of(source(steps, &gates, OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(stored(steps, &gates, OnFailure::Stop).into(), 8);
     for attempt in ["a#1.1", "b#1.1", "u#1.1"] {
         fixture.done(attempt);
     }
@@ -320,10 +320,10 @@ fn pending_gate_failures_become_one_loop_back_to_the_most_upstream_target() {
 #[test]
 fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
     let steps: &[(&str, &[&str])] = &[("code", &[]), ("review", &["code"])];
-    let mut fixture = Fixture::of(source(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
-    for execution in 1..=2 {
-        fixture.done(&format!("code#{execution}.1"));
-        fixture.gate_failed(&format!("review#{execution}.1"));
+    let mut fixture = Fixture::of(stored(steps, &[("review", "code")], OnFailure::Stop).into(), 8);
+    for turn in 1..=2 {
+        fixture.done(&format!("code#{turn}.1"));
+        fixture.gate_failed(&format!("review#{turn}.1"));
     }
     fixture.done("code#3.1");
     fixture.gate_failed("review#3.1");
@@ -336,7 +336,7 @@ fn the_last_gate_failure_allowed_by_the_limit_fails_the_gate_without_retry() {
 #[test]
 fn with_on_failure_stop_a_final_failure_wins_over_a_pending_loop_back() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &["a"]), ("c", &["a"])];
-    let mut fixture = Fixture::of(source(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
+    let mut fixture = Fixture::of(stored(steps, &[("b", "a")], OnFailure::Stop).into(), 8);
     fixture.done("a#1.1");
     fixture.ended("c#1.1", Ending::Failed);
     fixture.absorb(Fact::BackoffElapsed { attempt: parse("c#1.1") });
@@ -358,6 +358,7 @@ fn a_paused_run_does_not_start_a_step_whose_back_off_elapsed() {
     assert_eq!(fixture.live(), ["a#1.2"]);
 }
 
+/// Lets both attempts of a step fail.
 fn exhaust(fixture: &mut Fixture, step: &str) {
     fixture.ended(&format!("{step}#1.1"), Ending::Failed);
     fixture.absorb(Fact::BackoffElapsed { attempt: parse(&format!("{step}#1.1")) });
@@ -367,7 +368,7 @@ fn exhaust(fixture: &mut Fixture, step: &str) {
 #[test]
 fn on_failure_drain_lets_running_steps_finish_and_starts_nothing_more() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"])];
-    let mut fixture = Fixture::of(source(steps, &[], OnFailure::Drain).into(), 8);
+    let mut fixture = Fixture::of(stored(steps, &[], OnFailure::Drain).into(), 8);
     exhaust(&mut fixture, "a");
     assert_eq!(
         (fixture.run.status, fixture.live()),
@@ -382,7 +383,7 @@ fn on_failure_drain_lets_running_steps_finish_and_starts_nothing_more() {
 #[test]
 fn on_failure_continue_runs_steps_that_do_not_depend_on_the_failed_one() {
     let steps: &[(&str, &[&str])] = &[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a", "c"])];
-    let mut fixture = Fixture::of(source(steps, &[], OnFailure::Continue).into(), 8);
+    let mut fixture = Fixture::of(stored(steps, &[], OnFailure::Continue).into(), 8);
     exhaust(&mut fixture, "a");
     fixture.done("b#1.1");
     assert_eq!(fixture.live(), ["c#1.1"]);

@@ -34,7 +34,7 @@ pub struct StoredDefinition {
     pub prompts: BTreeMap<StepId, String>,
     /// Attempts of a step that does not set its own limit.
     pub max_attempts: NonZeroU32,
-    /// How often a gate is executed at most.
+    /// How often a gate runs at most.
     pub max_iterations: NonZeroU32,
     pub on_failure: OnFailure,
     /// The absolute path of the file with the conditions of `gates`. Without it the steps have none.
@@ -48,7 +48,7 @@ pub struct StoredDefinition {
     pub report_schema: Option<Arc<Value>>,
 }
 
-/// Executions of a gate if no limit is configured.
+/// How often a gate runs at most if no limit is configured.
 pub const DEFAULT_MAX_ITERATIONS: NonZeroU32 = NonZeroU32::new(4).expect("BUG: four is not zero");
 
 /// What happens to the rest of the run when a step has failed.
@@ -82,12 +82,12 @@ impl TryFrom<Unchecked> for Definition {
         let steps = &source.workflow.steps;
         let known = |id: &StepId| steps.iter().any(|step| step.id == *id);
         let mut named = steps.iter().flat_map(|step| {
-            let source = step.data_loop.as_ref().and_then(|data_loop| match &data_loop.source {
+            let items_from = step.data_loop.as_ref().and_then(|data_loop| match &data_loop.source {
                 ItemsSource::Step(from) | ItemsSource::With(from) => Some(from),
                 ItemsSource::Items(_) | ItemsSource::Artifact(_) => None,
             });
             let in_when = step.when.iter().filter_map(When::step);
-            step.needs.iter().chain(&step.loop_back_to).chain(source).chain(in_when)
+            step.needs.iter().chain(&step.loop_back_to).chain(items_from).chain(in_when)
         });
         match named.find(|id| !known(id)) {
             Some(unknown) => Err(format!("the workflow names a step `{unknown}` that it does not have")),
@@ -140,7 +140,7 @@ impl Definition {
         self.source.prompts.get(&self.step(id).id).map_or("", String::as_str)
     }
 
-    /// Returns the index of a step in the workflow file. An item has that of its step.
+    /// Returns the index of a step in the workflow file; for an item, the index of its step.
     pub fn index_in_file(&self, id: &StepId) -> usize {
         let known = self.index_in_file.get(id).copied();
         let known = known.or_else(|| self.index_in_file.get(self.item_of(id)?.0).copied());
@@ -159,11 +159,14 @@ impl Definition {
         }
         let (step, number) = id.as_str().rsplit_once('.')?;
         let spec = &self.workflow().steps[*self.index_in_file.get(&StepId::new(step).ok()?)?];
-        let number = number.parse().ok().filter(|number| *number > 0)?;
+        // `code.01` is no item: each has one id.
+        let number =
+            number.parse().ok().filter(|parsed: &u32| *parsed > 0 && parsed.to_string() == number)?;
         spec.data_loop.as_ref().map(|_| (&spec.id, number))
     }
 
-    /// Returns the step that has the items: the step itself, or the one that it is paired with. `None` without a data loop.
+    /// Returns the step that has the list of items: the step itself, or the one that it is paired with (`with`). `None`
+    /// without a data loop.
     pub fn items_owner<'a>(&'a self, step: &'a StepSpec) -> Option<&'a StepSpec> {
         match &step.data_loop.as_ref()?.source {
             ItemsSource::With(items_owner) => Some(self.step(items_owner)),

@@ -21,10 +21,12 @@ pub struct Document {
     pub steps: IndexMap<String, StepDocument>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,
-    /// The reports of failed gates, until the loop-back. They are stored with the document and not shown in the file.
+    /// Why each failed gate has failed, until its loop-back hands that on to `findings` of the target. Stored with the
+    /// document and not shown in the file.
     #[serde(skip)]
     pub gate_findings: BTreeMap<String, Finding>,
-    /// The gate failures that caused the loop-back to a step, until it is done. They are not shown in the file.
+    /// What the agent of a step has to mend, until the step is done: the failures of the gates that looped back to it, its
+    /// failed checks, or a person's rejection. Not shown in the file.
     #[serde(skip)]
     pub findings: BTreeMap<String, Vec<Finding>>,
     /// What the engine knows about a step besides the fields of the file. It is not shown there.
@@ -38,16 +40,16 @@ pub struct Document {
 /// What the engine knows about a step besides the fields of the file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepProgress {
-    /// As in the state: `None` in the first phase, and for finished steps.
+    /// The same as in `State::phases`: `None` in the first phase, and for finished steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// As in the state.
+    /// How often its checks have failed since it was ready, the same as in `State::failed_check_turns`.
     #[serde(rename = "failed_checks", default, skip_serializing_if = "is_zero")]
     pub failed_check_turns: u32,
     /// The items of its data loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
-    /// The findings about its items, kept until their list has been read again.
+    /// The findings about its items while their list is read again, which removes the items.
     #[serde(rename = "found", default, skip_serializing_if = "Vec::is_empty")]
     pub item_findings: Vec<ItemFindings>,
     /// The answer of a person, until the step starts again.
@@ -97,7 +99,9 @@ pub struct StepDocument {
     /// Values are texts, even if they are numbers, as the format requires. Those of an imported step stay as they were.
     pub metrics: Map<String, Value>,
     pub logs: Vec<String>,
+    /// The file in which the answer of a person is read, while the step waits for it.
     pub manual_input_path: Option<String>,
+    /// The gate that looped back, for a step after the target, until the step starts again.
     pub blocked_by_loop: Option<String>,
     #[serde(flatten)]
     pub unknown: Map<String, Value>,

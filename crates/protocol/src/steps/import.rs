@@ -1,4 +1,4 @@
-//! Foreign document → run: the state of a run whose journal is lost, read from its `run_state.json`.
+//! Imports a document: makes the state of a run whose journal is lost from its `run_state.json`.
 //!
 //! The document says which steps are done, and how many loop-backs have reset each. Attempts are not in it, so running steps
 //! are started again. The reports of failed gates are lost with the journal.

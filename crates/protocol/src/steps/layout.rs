@@ -1,4 +1,4 @@
-//! The files that show a run: the specified layout under `<repo>/.agents/runs/<run_id>/`.
+//! The files that show a `steps` run: the layout of the original, under `<repo>/.agents/runs/<run_id>/`.
 
 use super::document::Document;
 use crate::protocol_trait::{RunLocation, View};
@@ -21,8 +21,9 @@ pub(super) fn manual_input_path(manual_inputs_dir: &str, run_id: &str, step: &st
     format!("{manual_inputs_dir}/{run_id}__{step}.json")
 }
 
+/// Returns `run_state.json`, the view of the whole document.
 pub(super) fn state_file(document: &Document) -> View {
-    // The path follows from that of the reports, which are in the same directory. `repo_dir` may be a worktree.
+    // Derived from the reports directory beside it, because the `repo_dir` of the document may be a worktree.
     let reports_dir = &document.run_fields.reports_dir;
     let run_dir = reports_dir.rsplit_once('/').map_or(reports_dir.as_str(), |(run_dir, _)| run_dir);
     View { path: format!("{run_dir}/run_state.json"), body: document.render() }

@@ -109,7 +109,7 @@ impl Protocol for Steps {
 
     fn items(definition: &Definition, state: &State, id: &StepId) -> Vec<StepId> {
         let step = definition.step(id);
-        // An item has none of its own.
+        // An item has no items of its own.
         let items = (step.id == *id).then(|| loops::items(definition, state, step));
         items.into_iter().flatten().collect()
     }
@@ -136,6 +136,7 @@ impl Protocol for Steps {
             | Phase::Checks
             | Phase::Approval
             | Phase::Approved => {
+                // A turn whose checks failed counts as an attempt.
                 let left = definition.max_attempts(step).get().saturating_sub(state.failed_check_turns(step));
                 NonZeroU32::new(left).unwrap_or(NonZeroU32::MIN)
             }
@@ -256,6 +257,7 @@ impl Protocol for Steps {
 
     fn progress(definition: &Definition, state: &State) -> Progress {
         let total = definition.workflow().steps.len();
+        // `done` has the items of data loops, too.
         if definition.has_data_loops() {
             let done = definition.step_ids().filter(|step| state.done.contains(*step)).count();
             return Progress { done, total };

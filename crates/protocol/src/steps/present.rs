@@ -89,7 +89,7 @@ impl Present for Steps {
             Change::GateFailed(gate) => {
                 Some(Line::toned(Tone::Attention, "⟲").then(format!(" gate {gate} failed")))
             }
-            // The entry that imports a run from its `run_state.json` has one per loop-back, without gates and targets.
+            // Past loop-backs of a run that is imported from its `run_state.json`: that file names neither gates nor targets.
             Change::Reset { gates, targets, .. } if gates.is_empty() || targets.is_empty() => None,
             Change::Reset { gates, targets, .. } => {
                 let text = format!(" looping back to {} for {}", names(targets), names(gates));
@@ -184,7 +184,8 @@ impl Present for Steps {
         )
     }
 
-    /// A gate that has no iterations left starts again at the target of its loop-back: alone, it would fail again.
+    /// A gate that failed in its last iteration is retried from the target of its loop-back: repeated alone, it would only
+    /// judge the same work again.
     fn retry_command(definition: &Definition, run: &RunId, document: &Document) -> String {
         let target = definition.step_ids().find_map(|id| {
             let step = document.steps.get(id.as_str())?;

@@ -69,7 +69,7 @@ pub fn fill_missing(
         // A step may be reported only after the steps that it needs, which may be lost, too.
         while let Some((id, step)) = missing.iter().find_map(|id| {
             let (path, report) = reports.get(*id)?;
-            Some((*id, reported(definition, steps, id, path, report)?))
+            Some((*id, step_from_report(definition, steps, id, path, report)?))
         }) {
             steps.insert(id.to_string(), to_json(&step));
             from_reports.push(id.clone());
@@ -88,10 +88,12 @@ fn to_json(step: &StepDocument) -> Value {
     serde_json::to_value(step).expect("BUG: a step is plain data")
 }
 
-/// Rebuilds a step from its report. Returns `None` if the attempt failed, or if a needed step is not done or ended
-/// after the report, which is then of an earlier iteration. A step with a data loop or with checks cannot be rebuilt:
-/// the report does not tell how they ended.
-fn reported(
+/// Rebuilds a step from its report. Returns `None` in these cases:
+///
+/// * The attempt failed, or a needed step is not done.
+/// * A needed step ended after the report, which is then of an earlier iteration.
+/// * The step has a data loop or checks: the report does not tell how they ended.
+fn step_from_report(
     definition: &Definition,
     steps: &Map<String, Value>,
     id: &StepId,

@@ -22,19 +22,20 @@ pub struct State {
     /// How many loop-backs have reset each step. Steps without any are left out.
     #[serde(rename = "iterations")]
     pub loop_backs: BTreeMap<StepId, u32>,
-    /// The step at which the run is to start again, until no attempt is alive there.
+    /// The step at which the run is to start again, as soon as no attempt is alive there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarting: Option<StepId>,
     /// The phase of each step that has left its first one and is not finished.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases: BTreeMap<StepId, Phase>,
-    /// How often the checks of each step have failed since it was ready. Each counts as a failed attempt.
+    /// How often the checks of each step have failed since the step last became ready. Each time counts as a failed attempt.
     #[serde(rename = "failed_checks", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_check_turns: BTreeMap<StepId, u32>,
     /// How many items each step with a data loop has, once they are known.
     #[serde(rename = "loops", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub item_counts: BTreeMap<StepId, u32>,
-    /// Items that had failed and are worked on again, in the order in which they were retried.
+    /// Items that had failed and are worked on again, in the order in which they were retried. They come after the items in
+    /// progress. Steps that are no items have no effect here.
     #[serde(rename = "taken_up", default, skip_serializing_if = "Vec::is_empty")]
     pub retried_items: Vec<StepId>,
 }
@@ -75,7 +76,7 @@ pub enum Change {
     Skipped(StepId),
     /// A user wants the run to start again at this step.
     RestartRequested(StepId),
-    /// These steps are as in a new run: the one named, everything after it, and what had failed elsewhere.
+    /// These steps are as in a new run: `from`, everything after it, and the steps that had failed elsewhere.
     Restarted {
         from: StepId,
         steps: Vec<StepId>,
@@ -123,7 +124,7 @@ impl State {
         self.phases.iter().filter(|(_, phase)| **phase == Phase::Approved).map(|(step, _)| step)
     }
 
-    /// Returns how often the checks of a step have failed since it was ready.
+    /// Returns how often the checks of a step have failed since the step last became ready.
     pub fn failed_check_turns(&self, step: &StepId) -> u32 {
         self.failed_check_turns.get(step).copied().unwrap_or(0)
     }
@@ -134,7 +135,7 @@ impl State {
         self.failed_check_turns.remove(step);
     }
 
-    /// Makes a failed step unfinished again. An item is then ordered behind the items in progress.
+    /// Makes a failed step unfinished again, and puts it at the end of `retried_items` if the run has items.
     fn clear_failure(&mut self, step: &StepId) {
         if self.failed.remove(step) && !self.item_counts.is_empty() {
             self.retried_items.retain(|other| other != step);

@@ -76,6 +76,7 @@ pub(super) fn needed_steps<'d>(
     })
 }
 
+/// Returns what an attempt is given. `counted_attempt` is its number among those that count towards `max_attempts`.
 pub(super) fn brief(
     definition: &Definition,
     document: &Document,
@@ -122,6 +123,7 @@ pub(super) fn brief(
             ..Brief::new(ENGINE, "", definition.max_attempts(id))
         };
     }
+    // A turn whose checks failed counts as a failed attempt.
     let failed_check_turns = document.failed_check_turns(id);
     Brief {
         workflow: definition.workflow().name.clone(),

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// A time in the document. It is written as it was read: other programs leave out the microseconds if there are none.
+/// A time in the document. A time that was read without a fraction is written without one: other programs leave out the
+/// microseconds if they are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {

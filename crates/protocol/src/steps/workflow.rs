@@ -30,6 +30,7 @@ pub struct Workflow {
     pub steps: Vec<StepSpec>,
 }
 
+/// The agent of a step that the engine performs.
 pub(super) use crate::brief::ENGINE;
 
 /// The agent of a step that a person works on.
@@ -138,9 +139,9 @@ pub struct DataLoop {
     /// Items beyond this number are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<NonZeroU32>,
-    /// Names the variable with the item: `LOOP_ITEM`.
+    /// The variable with the item is `LOOP_` and this name in capitals: `LOOP_ITEM`.
     pub item_var: String,
-    /// Names the variable with the number of the item, from 0: `LOOP_INDEX`.
+    /// The variable with the number of the item, from 0, is `LOOP_` and this name in capitals: `LOOP_INDEX`.
     pub index_var: String,
     /// How many items are worked on at once.
     pub parallel: NonZeroU32,
@@ -187,7 +188,7 @@ pub enum ItemsSource {
     Step(StepId),
     /// A file, relative to the repository.
     Artifact(String),
-    /// The items of this step, each right after that step has worked on it.
+    /// The items of that step. An item is worked on as soon as that step has worked on it, before the next one begins.
     With(StepId),
 }
 

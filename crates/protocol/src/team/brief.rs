@@ -51,6 +51,7 @@ pub(super) const TEMPLATES: [PromptTemplate; 4] = [
 /// How long the command of a success criterion may take.
 const CRITERION_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// Returns the brief of an attempt. `counted_attempt` is its number among those that count towards `max_attempts`.
 pub(super) fn brief(
     definition: &Definition,
     document: &Document,
@@ -75,14 +76,14 @@ pub(super) fn brief(
         Step::Group(id, Role::Developer | Role::Qa | Role::TechLead | Role::Decision) => {
             Some(worktree(document, id))
         }
-        // A worktree of its own, because groups are merged while the project manager replaces another one.
+        // Not the integration branch's, because other groups are merged into it while the project manager splits a group.
         Step::Pm(PmStep::Plan | PmStep::Check) => Some(Worktree { name: pm_worktree_name(), branch: None }),
         Step::Group(_, Role::Merge) | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => None,
     };
     let tree_use = match step {
         Step::Group(_, Role::Developer) => TreeUse::Changes,
         Step::Group(_, Role::Qa | Role::TechLead) | Step::Pm(PmStep::Plan | PmStep::Check) => TreeUse::Reads,
-        // These have no worktree, or run commands in it.
+        // No agent works on these: they are effects, questions, and the commands of the success criteria.
         Step::Group(_, Role::Merge | Role::Decision)
         | Step::Pm(PmStep::Criteria | PmStep::Decision | PmStep::Merge) => TreeUse::Changes,
     };
@@ -134,6 +135,7 @@ fn task(definition: &Definition, document: &Document, step: &Step) -> String {
 
 fn plan_task(definition: &Definition, document: &Document) -> String {
     let max_parallel = definition.limits.groups;
+    // A person has chosen to split this group. Otherwise, this is the first plan.
     if let Some(id) = document.splitting() {
         let tasks = document.planned(id).map(|group| group.tasks.join(", ")).unwrap_or_default();
         return format!(
@@ -402,7 +404,8 @@ fn rehearsed_files(document: &Document, step: &Step) -> BTreeMap<String, String>
     files.into_iter().map(|file| (file, format!("rehearsed by group {id}\n"))).collect()
 }
 
-/// Returns a plan that is accepted: two groups, one in the mode `simple`, or a group that is split into one.
+/// Returns an example plan that would be accepted: two groups; one group in the mode `simple`; or one group that replaces the
+/// group to split.
 fn example_plan(definition: &Definition, document: &Document) -> Value {
     match document.splitting().and_then(|id| document.planned(id)) {
         Some(group) => json!({

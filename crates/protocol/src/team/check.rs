@@ -88,6 +88,7 @@ impl FileCheck {
                     self.add("membership", at.clone(), message, "leave it in one list");
                 }
                 let group = items(value, "task_groups").find(|(_, group)| group["id"] == *id);
+                // A group without a status may be in any list.
                 let status = group.and_then(|(_, group)| group["status"].as_str()).unwrap_or("complete");
                 if list == "completed_groups" && status != "complete" {
                     let message = format!("{} is `{status}`, not complete", shortened(id));
@@ -166,6 +167,7 @@ impl FileCheck {
     }
 }
 
+/// Returns the items of a list with their indexes; none if there is no list of this name.
 fn items<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = (usize, &'v Value)> {
     value.get(name).and_then(Value::as_array).into_iter().flatten().enumerate()
 }

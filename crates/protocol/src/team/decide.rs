@@ -53,14 +53,15 @@ pub enum Change {
         /// The positions of the criteria whose commands failed.
         failed: BTreeSet<u16>,
     },
-    /// The claim of completion was refused because of these criteria, by position among those with a command.
+    /// The project manager's claim of completion was refused because of these criteria, by position among those with a
+    /// command.
     Refused {
         failing: Vec<u16>,
     },
-    /// Too many checks: a person decides.
+    /// No final check is left: a person decides.
     #[serde(rename = "check_asked")]
     CompletionAsked,
-    /// A person has decided after too many checks.
+    /// A person has decided after the last final check.
     #[serde(rename = "check_chosen")]
     CompletionChosen {
         choice: Choice,
@@ -154,8 +155,8 @@ pub(super) fn decide(
             changes.push(change);
         }
     }
-    // The step reported while it was being stopped. The steps that follow are marked as failed, too, so that `retry`
-    // finds them.
+    // The step was marked as failed by a stop, and reported before it ended. The steps that follow from its report are
+    // marked as failed, too, so that `retry` finds them.
     if reported.is_some_and(|step| state.failed.contains(&step)) {
         let before = state.needed(max_parallel);
         for step in after.startable(max_parallel).into_iter().filter(|step| !before.contains(step)) {
@@ -393,7 +394,7 @@ impl State {
         }
     }
 
-    /// Removes the steps of the group from the failed ones: one of them has reported.
+    /// Removes the steps of the group from the failed ones, because the group has moved on.
     fn clear_failed(&mut self, group: &GroupId) {
         self.failed.retain(|step| step.group() != Some(group));
     }

@@ -1,4 +1,4 @@
-//! What a run of `team` is started with.
+//! What a run of `team` is started with: the request, the mode and the limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,13 +43,13 @@ pub struct Limits {
     pub qa: NonZeroU8,
     /// Reviews of a group by the tech lead.
     pub review: NonZeroU8,
-    /// Final checks of the project manager.
+    /// Turns of the step `pm.check`, in which the project manager judges the result.
     pub checks: NonZeroU8,
     /// Groups that may work at the same time.
     pub groups: NonZeroU8,
     /// Attempts of a turn.
     pub attempts: NonZeroU32,
-    /// After this time without progress `show` and `inbox` name a group.
+    /// `show` and `inbox` name a group that makes no progress for this long.
     pub idle: Duration,
 }
 
@@ -68,12 +68,13 @@ impl Default for Limits {
     }
 }
 
-/// The mode of a plan.
+/// The mode of a plan: how the work is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// One group, `main`.
     Simple,
+    /// The groups that the project manager plans.
     Parallel,
 }
 
@@ -86,7 +87,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The id of a group: a step id without dots that is not the prefix of the project manager's steps.
+/// The id of a group. Its steps begin with it, as in `A.developer`, so it has no dot and is not `pm`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GroupId(StepId);
@@ -102,6 +103,7 @@ impl GroupId {
         match text {
             "pm" => Err("`pm` cannot be the id of a group: it names the project manager".to_owned()),
             _ if text.contains('.') => Err(format!("`{text}` cannot be the id of a group: it contains `.`")),
+            // A key that begins with `_` is a comment in the files of the original.
             _ if text.starts_with('_') => {
                 Err(format!("`{text}` cannot be the id of a group: it begins with `_`"))
             }

@@ -217,7 +217,7 @@ impl Group {
         self.progress.is_closed() || self.stage == Stage::Complete
     }
 
-    /// Returns the role that the group needs next; `None` if it is split, closed or merged.
+    /// Returns the role that the group needs next; `None` if it is being split, is closed or is merged.
     fn next_role(&self) -> Option<Role> {
         match self.progress {
             GroupProgress::Asks(_) => Some(Role::Decision),
@@ -240,7 +240,7 @@ impl Group {
         *left = left.saturating_sub(1);
     }
 
-    /// Clears what a group that is done does not need. A failed group keeps it, because it may be retried.
+    /// Clears the counters of a group that is done. A failed group keeps them, because it may be retried.
     pub(super) fn clear_counters_if_done(&mut self) {
         let is_over = match self.progress {
             GroupProgress::Skipped | GroupProgress::Split => true,
@@ -313,7 +313,7 @@ impl State {
         self.groups.values().filter(|group| !group.is_done()).map(|group| group.phase).min()
     }
 
-    /// Returns whether the phase is open and everything that the group needs is merged.
+    /// Returns whether the phase of the group is open and the groups that it waits for are merged or closed.
     pub fn is_ready(&self, group: &Group) -> bool {
         let is_done = |id: &GroupId| self.groups.get(id).is_none_or(Group::is_done);
         self.open_phase().is_some_and(|open| group.phase <= open) && group.after.iter().all(is_done)
@@ -329,8 +329,8 @@ impl State {
         self.groups.iter().find(|(_, group)| group.progress == GroupProgress::Splitting).map(|(id, _)| id)
     }
 
-    /// Returns the failing criteria, except those whose groups are all skipped. For a split group those that replace
-    /// it count.
+    /// Returns the failing criteria, except those whose groups are all skipped. A split group does not count; the groups that
+    /// replace it do.
     pub fn failing_unskipped_criteria(&self) -> Vec<u16> {
         let is_excused = |index: &u16| {
             let criterion = self.criteria.get(usize::from(*index));
@@ -360,7 +360,7 @@ impl State {
             .into_iter()
             .filter(|(_, group)| !group.is_done() && self.is_ready(group))
             .collect();
-        // Groups that have begun keep their slot.
+        // Groups that are past their first developer turn keep their slot.
         ready.sort_by_key(|(_, group)| group.stage == Stage::Develop(DevelopReason::New));
         for (id, group) in ready.into_iter().take(usize::from(max_parallel)) {
             steps.extend(group.next_role().map(|role| Step::Group(id.clone(), role)));

@@ -102,7 +102,8 @@ impl Step {
         }
     }
 
-    /// Returns the name of the role, for `[roles]` and for the original's `agent_type`.
+    /// Returns the name of the role, for `[roles]` and for the original's `agent_type`; for a step without an agent, who
+    /// does its work.
     pub fn agent(&self) -> &'static str {
         match self {
             Self::Pm(PmStep::Plan | PmStep::Check) => "project_manager",
@@ -254,8 +255,10 @@ pub struct PlannedWork {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ScheduledGroup {
     pub id: GroupId,
+    /// A phase of the plan: its groups start when every group of an earlier phase is merged or closed.
     pub phase: u16,
-    /// The groups that must be merged before this one starts: its dependencies, and earlier groups that change the same files.
+    /// The groups that must be merged or closed before this one starts: its dependencies, and earlier groups that change
+    /// the same files.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub after: BTreeSet<GroupId>,
 }

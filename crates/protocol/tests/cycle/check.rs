@@ -1,4 +1,4 @@
-//! The rules of `callboard check`, and the steps with which an imported document continues.
+//! The rules that `callboard check` applies to a document, and the step with which an imported document continues.
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
@@ -71,8 +71,8 @@ fn imported(document: &Value) -> Run {
     let at = Timestamp::from_micros(0);
     let opened = Cycle::open_document(&definition, &location, at);
     let mut run = Run::empty(Box::new(TypedMachine::<Cycle>::new(definition, opened)));
-    let position = run.machine.import(document).unwrap();
-    import(&mut run, position, std::collections::BTreeMap::new());
+    let import_move = run.machine.import(document).unwrap();
+    import(&mut run, import_move, std::collections::BTreeMap::new());
     run
 }
 
@@ -88,6 +88,7 @@ fn an_imported_cycle_goes_on_with_its_first_open_phase() {
     let mut asked = at(&["ra"]);
     asked["coordination"] =
         json!({ "pending_decisions": [{ "id": "db", "options": ["a"], "needed_by": "ep" }] });
+    // The engine numbers decisions itself: `db` is the first.
     assert_eq!(queued(asked), ["decision.D1"]);
     let failed = imported(
         &json!({ "status": "failed", "failure_reason": "x", "current_iteration": 1, "completed_phases": ["ra"] }),

@@ -1,4 +1,6 @@
-//! The JSON of a cycle: the original's examples and types.
+//! The JSON of a cycle: the original's examples and types. [`MasterFile`] is the whole of it.
+//!
+//! A partial example leaves out what is as before. The text `...` stands for a value that the example does not give.
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
@@ -46,35 +48,35 @@ fn a_title_is_the_beginning_of_the_task_in_characters() {
 fn every_example_loads_and_comes_back() {
     for example in EXAMPLES.map(value) {
         assert_eq!(check(&example), []);
-        let state: MasterFile = serde_json::from_value(example.clone()).unwrap();
-        let back = serde_json::to_value(&state).unwrap();
-        let mut folded = back.clone();
-        merge_partial(&mut folded, &example);
-        assert_eq!(folded, back, "everything that the example says is still there");
-        assert_eq!(serde_json::from_value::<MasterFile>(back).unwrap(), state);
+        let file: MasterFile = serde_json::from_value(example.clone()).unwrap();
+        let back = serde_json::to_value(&file).unwrap();
+        let mut merged = back.clone();
+        merge_partial(&mut merged, &example);
+        assert_eq!(merged, back, "everything that the example says is still there");
+        assert_eq!(serde_json::from_value::<MasterFile>(back).unwrap(), file);
     }
     let initial = value(INITIAL);
-    let state: MasterFile = serde_json::from_value(initial.clone()).unwrap();
-    assert_eq!(serde_json::to_value(state).unwrap(), initial, "a whole document comes back as it is");
+    let file: MasterFile = serde_json::from_value(initial.clone()).unwrap();
+    assert_eq!(serde_json::to_value(file).unwrap(), initial, "a whole document comes back as it is");
 }
 
 #[test]
-fn the_examples_fold_into_one_document() {
-    let mut folded = json!({});
-    EXAMPLES.map(value).iter().for_each(|example| merge_partial(&mut folded, example));
-    assert_eq!(check(&folded), []);
-    let state: MasterFile = serde_json::from_value(folded.clone()).unwrap();
-    assert_eq!((state.current_iteration, state.title.as_str()), (2, "Implement OAuth authentication"));
-    assert_eq!((state.completed_phases.len(), &folded["current_phase"]), (0, &json!("ra")));
-    assert_eq!(state.iterations.len(), 2);
-    assert_eq!(state.iterations[0].completed_at.as_deref(), Some("..."), "unknown, and kept");
-    assert_eq!(state.iterations[0].agent_results["cd"].status, "partial", "merged by number");
-    assert_eq!(state.agents.ra.started_at.as_deref(), Some("2026-01-22T10:05:00+08:00"));
-    assert_eq!(folded["requirements"]["specification"], "...", "there is no real value to keep");
-    assert_eq!(state.requirements.unwrap().edge_cases.len(), 2);
-    assert_eq!(state.coordination.feedback_log.len(), 1);
-    merge_partial(&mut folded, &value(EXAMPLES[3]));
-    assert_eq!(folded["coordination"]["feedback_log"].as_array().unwrap().len(), 1, "no duplicates");
+fn the_examples_merge_into_one_document() {
+    let mut merged = json!({});
+    EXAMPLES.map(value).iter().for_each(|example| merge_partial(&mut merged, example));
+    assert_eq!(check(&merged), []);
+    let file: MasterFile = serde_json::from_value(merged.clone()).unwrap();
+    assert_eq!((file.current_iteration, file.title.as_str()), (2, "Implement OAuth authentication"));
+    assert_eq!((file.completed_phases.len(), &merged["current_phase"]), (0, &json!("ra")));
+    assert_eq!(file.iterations.len(), 2);
+    assert_eq!(file.iterations[0].completed_at.as_deref(), Some("..."), "no example has the value");
+    assert_eq!(file.iterations[0].agent_results["cd"].status, "partial", "merged by number");
+    assert_eq!(file.agents.ra.started_at.as_deref(), Some("2026-01-22T10:05:00+08:00"));
+    assert_eq!(merged["requirements"]["specification"], "...", "no example has the value");
+    assert_eq!(file.requirements.unwrap().edge_cases.len(), 2);
+    assert_eq!(file.coordination.feedback_log.len(), 1);
+    merge_partial(&mut merged, &value(EXAMPLES[3]));
+    assert_eq!(merged["coordination"]["feedback_log"].as_array().unwrap().len(), 1, "no duplicates");
 }
 
 #[test]
@@ -83,8 +85,8 @@ fn unknown_fields_are_kept_everywhere() {
     document["convergence"] = json!({ "profile": "0to1" });
     document["agents"]["ra"]["mood"] = json!("good");
     document["plan"] = json!({ "version": "1.0.0", "tasks": [{ "id": "T", "title": "x" }], "prio": 1 });
-    let state: MasterFile = serde_json::from_value(document.clone()).unwrap();
-    let back = serde_json::to_value(state).unwrap();
+    let file: MasterFile = serde_json::from_value(document.clone()).unwrap();
+    let back = serde_json::to_value(file).unwrap();
     assert_eq!(
         (&back["convergence"], &back["agents"]["ra"]["mood"]),
         (&document["convergence"], &json!("good"))
@@ -129,7 +131,8 @@ fn keys(value: &Value) -> BTreeSet<String> {
 
 #[test]
 fn every_field_of_the_types_is_written() {
-    // A cycle in which everything happens: a decision, a blocker, an error, an extension, a failure.
+    // A cycle in which everything happens: a decision, a blocker, an error, an extension, a failure. With one attempt per
+    // step, so that one error is a failure.
     let mut driver =
         Driver::start(Definition { max_attempts: std::num::NonZeroU32::MIN, ..Definition::new("T") });
     let asked = json!({
@@ -146,10 +149,10 @@ fn every_field_of_the_types_is_written() {
     driver.good_iteration();
     driver.report("ra", json!({ "unchanged": true, "summary": "still right" }));
     driver.fail("ep", "broke");
-    let state = serde_json::to_value(driver.master_file()).unwrap();
+    let file = serde_json::to_value(driver.master_file()).unwrap();
     let types = interfaces();
-    let shown = |pointer: &str| keys(state.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")));
-    let iterations = state["iterations"].as_array().unwrap().iter().flat_map(keys).collect();
+    let shown = |pointer: &str| keys(file.pointer(pointer).unwrap_or_else(|| panic!("no {pointer}")));
+    let iterations = file["iterations"].as_array().unwrap().iter().flat_map(keys).collect();
     let agents =
         ["ra", "ep", "cd", "vas"].iter().flat_map(|agent| shown(&format!("/agents/{agent}"))).collect();
     let pairs: [(&str, BTreeSet<String>); 16] = [

@@ -1,4 +1,5 @@
-//! The files below `.progress/`: written from reports, and read to rebuild a document that was lost.
+//! The files below `.progress/`, the directory `ID.progress/` of a cycle: written from reports, and read to rebuild a
+//! document that was lost.
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
@@ -80,7 +81,8 @@ fn a_stopped_iteration_is_rebuilt_without_the_agents_that_did_not_report() {
     assert_eq!(completed, [2, 0, 0, 0]);
 }
 
-/// Regression: the code of the iteration counted as closed, and the iteration as ended.
+/// Regression: an iteration in which all had reported was rebuilt as ended, and its phase `cd` as completed, although no
+/// file says so.
 #[test]
 fn an_iteration_that_is_not_closed_is_rebuilt_as_open() {
     let mut driver = Driver::start(Definition::new("Add login"));

@@ -184,8 +184,8 @@ impl Driver {
     }
 
     fn extend(&mut self, text: &str, max_iterations: Option<u32>) -> Result<(), Refusal> {
-        let own = CycleRequest::Extend { text: text.to_owned(), max_iterations };
-        self.request(Request::Protocol(serde_json::to_value(own).unwrap()))
+        let extend = CycleRequest::Extend { text: text.to_owned(), max_iterations };
+        self.request(Request::Protocol(serde_json::to_value(extend).unwrap()))
     }
 
     fn prompt(&self, step: &str) -> String {

@@ -1,4 +1,4 @@
-//! Whole cycles: the feedback that the next iteration gets, and the four ways to end.
+//! Whole cycles: the feedback that the next iteration gets, and the four ways to end (success, iteration limit, failure, stop).
 //!
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::{Driver, coded, plan, status};
 
+/// Returns the feedback log: source, target, kind and content of each entry.
 fn feedback(driver: &Driver) -> Vec<(String, String, FeedbackKind, String)> {
     let log = driver.master_file().coordination.feedback_log;
     log.into_iter().map(|entry| (entry.source, entry.target, entry.kind, entry.content)).collect()

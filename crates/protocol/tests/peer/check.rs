@@ -1,5 +1,5 @@
 //! The rules of a cycle's document (F: fields, P: phases, S: sequence numbers; `docs/peer.md` lists them). The
-//! original's example keeps all, and for each rule a document breaks only that one.
+//! original's example keeps every rule. For each rule there are documents that break only this one.
 
 use protocol::check::Violation;
 use protocol::peer::{Document, check, check_document};
@@ -253,13 +253,13 @@ fn reviewed() -> Value {
     document["sequence"] = json!(23);
     document["metadata"]["current_phase"] = json!("review");
     for (phase, starts) in [("execute", false), ("express", true), ("review", true)] {
-        let shown = &mut document["phases"][phase];
-        shown["status"] = json!("completed");
-        shown["completed_at"] = json!("2025-08-05T10:15:00Z");
-        shown["output"] = json!({"quality_score": 80});
+        let fields = &mut document["phases"][phase];
+        fields["status"] = json!("completed");
+        fields["completed_at"] = json!("2025-08-05T10:15:00Z");
+        fields["output"] = json!({"quality_score": 80});
         let mut events = vec!["completed"];
         if starts {
-            shown["started_at"] = json!("2025-08-05T10:10:00Z");
+            fields["started_at"] = json!("2025-08-05T10:10:00Z");
             events.insert(0, "started");
         }
         for event in events {

@@ -74,6 +74,7 @@ fn numbers_of_64_bits_round_trip() {
         }
     }
     for text in ["18446744073709551615", "-9223372036854775808", "0.1", "1e300", "-0.0"] {
+        // `1e300` is written as `1e+300`.
         assert_eq!(serde_json::from_str::<Value>(text).unwrap().to_string().replace('+', ""), text);
     }
 }

@@ -1,4 +1,4 @@
-//! The prompts of the four agents: their examples are valid outputs, and every variable is substituted once.
+//! The prompts of the four phases: their examples are valid outputs, and every variable is substituted once.
 
 use protocol::Timestamp;
 use protocol::peer::change::{self, NewCycle};

@@ -23,7 +23,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
-/// A cycle in memory.
+/// A peer cycle in memory, with what its entries did to the document.
 struct Cycle {
     run: Run,
     at: Timestamp,
@@ -75,6 +75,7 @@ impl Cycle {
         let entry = Entry::decode(&entry.encode()).unwrap();
         let opened = matches!(entry.input, Input::Opened { .. });
         let old = (!opened).then(|| self.document().clone());
+        // The parts as the store would have them: `record` must name every part that changes.
         let mut parts: Vec<_> =
             ["head", "phases/plan", "phases/execute", "phases/express", "phases/review", "history/000000"]
                 .map(|path| (path.to_owned(), self.run.machine.part(path)))
@@ -87,7 +88,7 @@ impl Cycle {
         let document = self.document();
         let checked = check_document(document);
         assert_eq!(checked.violations, [], "{}", document.render());
-        // Only lost writes leave a gap.
+        // A gap in the history is a warning, and only writes that a recovery has lost leave one.
         let recovered = document.history.iter().any(|entry| entry.event == Event::Recovered);
         assert!(recovered || checked.warnings.is_empty(), "{}", document.render());
         let transition = recognise(old.as_ref(), document).unwrap();
@@ -122,7 +123,8 @@ impl Cycle {
         self.proceed();
     }
 
-    fn report(&mut self, others: Value) {
+    /// Ends the live attempt with a report that has these fields besides the required ones.
+    fn report(&mut self, fields: Value) {
         let phase = self.live_phase();
         let expected = ReportIdentity {
             run_id: RunId::new("r").unwrap(),
@@ -133,7 +135,7 @@ impl Cycle {
             "schema": "run_report@v0", "run_id": "r", "step_id": phase.as_str(), "agent": phase.agent(),
             "status": "COMPLETED", "started_at": "x", "ended_at": "y",
         });
-        report.as_object_mut().unwrap().extend(others.as_object().unwrap().clone());
+        report.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let report = parse(report.to_string().as_bytes(), &expected).unwrap();
         match self.run.machine.parse_report(&expected.step_id, &report) {
             ParsedReport::Verdict(verdict) => {
@@ -172,6 +174,7 @@ impl Cycle {
     }
 }
 
+/// Returns the output that the prompt of the phase shows as its example.
 fn example(phase: Phase) -> Value {
     let block = template(phase).split("```json\n").nth(1).unwrap().split("```").next().unwrap();
     serde_json::from_str(block).unwrap()
@@ -319,7 +322,7 @@ fn sequences_of_lost_writes_are_not_used_again() {
     let source =
         RecoverySource::Journal { reason: "entry 5 is lost".to_owned(), gap: Some((last, Revision(9))) };
     cycle.commit(Input::Recovered { source }, Decision::nothing());
-    // Five revisions are lost, and each may have increased the sequence.
+    // Five revisions are lost, and each may have increased the sequence. The sixth write is the recovery itself.
     assert_eq!(cycle.document().sequence, sequence + 6);
     assert_eq!(cycle.document().history.last().unwrap().unknown["bad_revision"], 9);
     cycle.report(json!({ "output": example(Phase::Plan) }));

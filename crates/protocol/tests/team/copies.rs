@@ -235,6 +235,7 @@ fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
     run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     run.report("A.merge", json!({}));
+    // The criterion is not met, so the project manager plans again.
     run.report("pm.criteria", criteria(1));
     edit(&mut run, "pm.check", "pm_state.json", |state| {
         let plan = plan(&[("B", "b.txt", &[])]);

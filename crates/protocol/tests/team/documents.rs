@@ -1,5 +1,5 @@
-//! The files of `coordination/` keep the original schemas, and messages are received once. `BAZINGA` is the verdict by which
-//! the project manager (`pm`) says that the request is completed.
+//! The files of `coordination/` keep the schemas of the original, and one turn receives each message. `BAZINGA` is the verdict by
+//! which the project manager (`pm`) says that the request is completed.
 
 use serde_json::{Value, json};
 
@@ -23,6 +23,7 @@ fn the_decisions_log_iterations_and_first_approvals_follow_from_the_commits() {
         ("B.developer", ready),
         ("B.tech_lead", approved),
         ("B.merge", json!({})),
+        // The command of the success criterion exits with 0.
         ("pm.criteria", criteria(0)),
         ("pm.check", json!({ "verdict": "BAZINGA" })),
         ("pm.merge", json!({})),

@@ -1,5 +1,5 @@
 //! The import of `CoordinationFiles`, in which the original system keeps its state: the original's examples come back equal,
-//! deviations are noted, and work that is claimed to be complete is verified.
+//! deviations are noted. A group that is complete by the files is only claimed to be complete: the tech lead verifies it.
 
 use protocol::team::{CoordinationFiles, Stage};
 
@@ -250,13 +250,15 @@ fn every_possible_status_leads_to_a_state_that_goes_on() {
     let blocked = coordination_files(
         json!({ "pm_state.json": { "task_groups": [{ "id": "A", "status": "dev_blocked" }] } }),
     );
+    // The tech lead helps the developer.
     assert_eq!(
         import(&blocked).typed().state.groups.values().next().unwrap().stage,
         Stage::Unblock(protocol::team::Blocked::Developer)
     );
 }
 
-/// Only the tech lead's approval resolves such a blocker, because the blocked role had continued before the import.
+/// An imported group can have an open blocker although its developer works. No role is blocked then, so no tech lead
+/// unblocks it, and only the tech lead's approval resolves the blocker.
 #[test]
 fn an_old_blocker_of_an_imported_group_does_not_stay_open_after_the_merge() {
     let blocker = json!({ "description": "no database here", "resolved": false });

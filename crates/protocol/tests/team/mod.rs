@@ -1,4 +1,4 @@
-//! The rules of `team`: the transition table, plans, status words, documents and edited copies.
+//! The rules of `team`: the transitions of a group, plans, status words, documents, imports and edited private copies.
 
 mod copies;
 mod documents;
@@ -34,7 +34,7 @@ fn definition() -> Definition {
 }
 
 impl TeamRun {
-    /// A run before its first entry.
+    /// Returns a run before its first entry.
     fn blank(definition: Definition) -> Self {
         let location = RunLocation::new(RunId::new("r").unwrap(), "/repo".to_owned());
         let at = 1_750_000_000_000_000;
@@ -57,7 +57,7 @@ impl TeamRun {
         run
     }
 
-    /// Starts queued steps, and appends the entry.
+    /// Starts queued steps in up to 8 slots, and appends the entry. `run` is the run after the decision.
     fn commit(&mut self, input: protocol::entry::Input, mut decision: protocol::run::Decision, mut run: Run) {
         decision.append(protocol::run::start_queued(&mut run, 8));
         self.append(input, decision);
@@ -145,7 +145,7 @@ impl TeamRun {
         self.try_report(step, fields, BTreeMap::new()).unwrap_or_else(|why| panic!("{step}: {why}"));
     }
 
-    /// Lets all attempts of the turn fail.
+    /// Lets both attempts of the turn fail.
     fn exhaust(&mut self, step: &str) {
         for _ in 0..2 {
             let attempt = self.attempt(step);
@@ -186,7 +186,7 @@ impl TeamRun {
     }
 }
 
-/// A plan with these groups; each has one task and one file, and depends on others.
+/// Returns the report of a plan. A group is given as its id, its file and the groups that it depends on, and has one task.
 fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
     let tasks: Vec<_> =
         groups.iter().map(|(id, ..)| json!({ "id": format!("T{id}"), "description": "do it" })).collect();
@@ -206,7 +206,7 @@ fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
     })
 }
 
-/// The report of the command of the only criterion.
+/// Returns the report of a check of the success criteria. The plan has one criterion; its command ended with this exit code.
 fn criteria(exit_code: i32) -> Value {
     let check = json!({
         "name": "C1", "command": ["true"], "exit_code": exit_code, "duration_ms": 1, "output_digest": "", "output": "seen",

@@ -1,16 +1,17 @@
-//! Merges partial documents into one: examples and salvaged files leave out what has not changed.
+//! Merges partial documents into one: the examples of the original, which leave out what has not changed, and what is rebuilt from
+//! the files of a cycle.
 
 use serde_json::{Map, Value};
 
 /// Merges a later document into an earlier one. Objects are merged, iterations by number, tasks, decisions and blockers
 /// by id; the feedback log and the errors grow without duplicates, other lists are replaced. The text `...`, a
-/// placeholder in examples, replaces nothing.
+/// placeholder in examples, replaces no value.
 pub fn merge_partial(base: &mut Value, later: &Value) {
-    let number = |document: &Value| document["current_iteration"].as_u64().unwrap_or(0);
-    if number(later) > number(base)
+    let iteration = |document: &Value| document["current_iteration"].as_u64().unwrap_or(0);
+    if iteration(later) > iteration(base)
         && let Some(base) = base.as_object_mut()
     {
-        // A new iteration begins with no completed phase.
+        // A new iteration begins with its first phase, `ra`, and with no completed one.
         base.insert("completed_phases".to_owned(), Value::Array(Vec::new()));
         base.insert("current_phase".to_owned(), "ra".into());
     }

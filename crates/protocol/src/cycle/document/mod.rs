@@ -56,7 +56,7 @@ pub struct EngineRecord {
     pub created_at: Timestamp,
     #[serde(default)]
     pub steps: BTreeMap<StepId, StepRecord>,
-    /// The texts of queued extensions, oldest first.
+    /// The tasks of `extend` requests that no iteration has taken yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// What the open iteration has found so far: its `issues_found`, and feedback for the next iteration.

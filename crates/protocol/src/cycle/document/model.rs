@@ -8,8 +8,8 @@ use serde_json::{Map, Number, Value};
 
 use crate::cycle::step::Role;
 
-/// The fields that a struct does not name. The comment of a field `unknown` lists those that the engine or its agents
-/// write, all others are of other programs.
+/// The JSON fields that a struct does not name. The comment of a field `unknown` lists those that the engine or its agents
+/// write; all others come from other programs.
 type Unknown = Map<String, Value>;
 
 /// The file `.workflow/.cycle/ID.json`.
@@ -190,6 +190,7 @@ pub struct Plan {
     pub total_estimated_effort: String,
     pub critical_path: Vec<String>,
     pub last_updated: String,
+    /// `parallel_opportunities`.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -313,7 +314,7 @@ pub struct Iteration {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentResult {
-    /// `pending`, `running`, `partial`, `completed`, `failed`, `stopped`, `skipped`, or the word of another program.
+    /// The engine writes `running`, `partial`, `completed`, `failed` or `stopped`; other programs may write any word.
     pub status: String,
     pub files_modified: u64,
     #[serde(flatten)]
@@ -378,7 +379,7 @@ pub struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen_option: Option<String>,
     pub status: DecisionStatus,
-    /// `recommended`, `needed_by`, `raised_by`, `iteration`.
+    /// `recommended`, `needed_by`, `raised_by`, `iteration`; `original_id` if an import changed the id.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -401,7 +402,7 @@ pub struct Blocker {
     pub status: BlockerStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<String>,
-    /// `needed_by`, `iteration`.
+    /// `needed_by`, `iteration`; `original_id` if an import changed the id.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

@@ -1,4 +1,4 @@
-//! The parts that the document is stored in. Lists that grow are cut into pieces of a fixed length.
+//! The parts that the document is stored in. Lists that grow are cut into pieces of a fixed length, logs by iteration.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ const LOG: &str = "log/";
 /// How many entries of a list one part has.
 const PIECE_LENGTH: usize = 64;
 
-/// Returns the part with an entry of `changes.changes`.
+/// Returns the path of the part with an entry of `changes.changes`.
 pub(in crate::cycle) fn changes_part(index: usize) -> String {
     format!("{CHANGES}{}", index / PIECE_LENGTH)
 }
 
-/// Returns the part with an entry of `feedback_log`.
+/// Returns the path of the part with an entry of `feedback_log`.
 pub(in crate::cycle) fn feedback_part(index: usize) -> String {
     format!("{FEEDBACK}{}", index / PIECE_LENGTH)
 }
@@ -103,18 +103,18 @@ impl Document {
 
     pub(in crate::cycle) fn assemble(parts: &[(String, String)]) -> Option<Self> {
         let parts: BTreeMap<_, _> = parts.iter().map(|(path, body)| (path.as_str(), body.as_str())).collect();
-        let mut state: MasterFile = read(parts.get(HEAD)?)?;
+        let mut master_file: MasterFile = read(parts.get(HEAD)?)?;
         let engine: EngineRecord = read(parts.get(ENGINE)?)?;
-        state.requirements = section(&parts, REQUIREMENTS)?;
-        state.exploration = section(&parts, EXPLORATION)?;
-        state.plan = section(&parts, PLAN)?;
-        state.test_results = section(&parts, TEST_RESULTS)?;
-        state.coordination.feedback_log = pieces::<Feedback>(&parts, FEEDBACK)?;
+        master_file.requirements = section(&parts, REQUIREMENTS)?;
+        master_file.exploration = section(&parts, EXPLORATION)?;
+        master_file.plan = section(&parts, PLAN)?;
+        master_file.test_results = section(&parts, TEST_RESULTS)?;
+        master_file.coordination.feedback_log = pieces::<Feedback>(&parts, FEEDBACK)?;
         let entries = pieces::<FileChange>(&parts, CHANGES)?;
-        if let Some(changes) = &mut state.changes {
+        if let Some(changes) = &mut master_file.changes {
             changes.changes = entries;
         }
-        let mut document = Self { master_file: state, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
+        let mut document = Self { master_file, engine, files: BTreeMap::new(), logs: BTreeMap::new() };
         for (path, body) in parts {
             // A file or log that an import has removed is `null`.
             if let Some(file) = path.strip_prefix(FILE) {

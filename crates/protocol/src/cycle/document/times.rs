@@ -20,15 +20,15 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     text.parse().ok()
 }
 
-/// Corrects a time that another program has shifted by eight hours and marked as UTC. Other times stay as they are.
+/// Corrects a time that another program wrote in UTC+8 but marked as UTC. Returns `None` for any other text.
 pub fn correct_shifted_time(text: &str) -> Option<String> {
     const SHIFT: i64 = 8 * 3600 * 1_000_000;
     let stamp = text.ends_with('Z').then(|| parse(text)).flatten()?;
     Some(format(Timestamp::from_micros(stamp.as_micros() - SHIFT), 8 * 60))
 }
 
-/// Returns the version of a section that is written in this iteration: `1.(n-1).0`, and the next patch if the iteration
-/// has a version already.
+/// Returns the version of a section that is written in this iteration: `1.(iteration - 1).0`, or the next patch number if
+/// `previous` is of the same iteration.
 pub fn next_version(previous: Option<&str>, iteration: u32) -> String {
     let minor = iteration.saturating_sub(1);
     let patch = previous.and_then(|version| {

@@ -1,4 +1,6 @@
 //! Writes the files in `.workflow/.cycle/ID.progress/`: old versions go to `history/`, logs only grow.
+//!
+//! The JSON of the cycle is the master file beside that directory, `ID.json`.
 
 use std::fmt::Write as _;
 
@@ -45,9 +47,9 @@ impl Recorder<'_> {
         self.write_versioned(path, version.previous.as_deref(), body);
     }
 
-    /// Writes a Markdown file that belongs to no section of the master file: only its heading has its version.
+    /// Writes a Markdown file whose version is only in its heading, because the master file has no section for it.
     pub(super) fn write_notes(&mut self, path: &str, title: &str, body: &str, common: &CommonFields) {
-        // A file of another program may have no version, and is kept, too.
+        // A file that another program wrote may have no version. It goes to `history/`, too.
         let version_of = |old: &String| layout::version_of(old).unwrap_or_else(|| "0.0.0".to_owned());
         let previous = self.document.files.get(path).map(version_of);
         let number = times::next_version(previous.as_deref(), self.document.master_file.current_iteration);
@@ -83,7 +85,8 @@ impl Recorder<'_> {
         self.append(layout::DECISIONS, &line);
     }
 
-    /// Marks in `cd/changes.log` and in `iteration_markers` that the coding of this iteration has ended.
+    /// Marks in `iteration_markers` and in the log of the coding phase, `cd/changes.log`, that the coding of this iteration has
+    /// ended.
     pub(super) fn mark_end_of_coding(&mut self) {
         let (iteration, time) = (self.document.master_file.current_iteration, self.time.clone());
         self.append(layout::CHANGES, &layout::marker_line(iteration, &time));
@@ -132,6 +135,7 @@ impl Recorder<'_> {
         let issues = state.iterations.last().map_or(&[][..], |iteration| &iteration.issues_found);
         line(format!("- Open issues: {}", issues.len()));
         if let Some(results) = &state.test_results {
+            // Results without a source were not measured: the agent claims them.
             let source = results.unknown.get("source").and_then(|source| source.as_str()).unwrap_or("claim");
             line(format!("- Tests: {} % of {} pass ({source})", results.pass_rate, results.total_tests));
         }

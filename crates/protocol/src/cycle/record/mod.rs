@@ -32,7 +32,7 @@ struct Recorder<'a> {
     evidence: Option<&'a Evidence>,
     /// The text of the extension, if the entry is a `callboard extend`.
     extension: Option<&'a str>,
-    /// How many decisions and blockers of the report were added to the document so far.
+    /// How many decisions and blockers of the report were added to the document so far: the index of the next one.
     raised: usize,
 }
 
@@ -147,7 +147,7 @@ impl Recorder<'_> {
                     Outcome::Failed => Status::Failed,
                 };
                 state.completed_at.get_or_insert_with(|| self.time.clone());
-                // Any other failure has set its reason already.
+                // A failure without a reason is a stop: every other failure has set its reason before.
                 if outcome == Outcome::Failed {
                     state.failure_reason.get_or_insert_with(|| STOPPED.to_owned());
                 }

@@ -125,6 +125,7 @@ impl Recorder<'_> {
         let version = self.bump_version(&mut section.version, &mut section.last_updated);
         let body = layout::exploration(&section);
         self.write_page(layout::EXPLORATION, "Exploration", &version, &body, &fields.common);
+        // The known page stays unless the report has a new one, or a new summary, which the known page may contradict.
         let known_file = self.document.files.get(layout::ARCHITECTURE);
         let known_body =
             known_file.filter(|_| fields.architecture_summary.is_none()).map(|file| layout::body_of(file));
@@ -195,9 +196,8 @@ impl Recorder<'_> {
         let count = changes.changes.len() - before;
         changes.update_total_files();
         self.append(layout::CHANGES, &lines);
-        let experiments = fields.debug_log.iter().filter_map(|entry| Some(json!(entry).as_object()?.clone()));
-        let debug_lines: String =
-            experiments.map(|entry| layout::debug_line(&entry, iteration, &time)).collect();
+        let entries = fields.debug_log.iter().filter_map(|entry| Some(json!(entry).as_object()?.clone()));
+        let debug_lines: String = entries.map(|entry| layout::debug_line(&entry, iteration, &time)).collect();
         self.append(layout::DEBUG_LOG, &debug_lines);
         self.document.engine.findings.open_issues.extend(fields.issues.iter().cloned());
         if let Some(notes) = &fields.implementation {

@@ -113,6 +113,7 @@ impl Recorder<'_> {
             state.task_history.push(text.clone());
             self.add_feedback("user", Role::Analyst, text, FeedbackKind::RequirementUpdate);
         }
+        // The sources are roles of the original: `vas` validates, `cd` codes.
         let IterationFindings { failing_tests, open_issues, plan_gaps } =
             std::mem::take(&mut self.document.engine.findings);
         for test in failing_tests {
@@ -160,13 +161,13 @@ impl Recorder<'_> {
         });
     }
 
-    /// Opens a decision or a blocker: the next one of the report, decisions first.
+    /// Adds the next decision or blocker of the report to the document. One entry raises all of them, decisions first.
     fn raise(&mut self, item: RaisedItem, needed_by: Role) {
         let index = self.raised;
         self.raised += 1;
         let Some(report) = self.evidence.and_then(|evidence| evidence.report.as_ref()) else { return };
         let Some(step) = Step::parse(&report.step_id) else { return };
-        // Ignores edits of private copies: they are patches of files that this report has already replaced.
+        // Without the edits of private copies: they are patches of the document before this report changed it.
         let Ok(Some(agent_report)) = report::fields(&step, report) else { return };
         let common = agent_report.common();
         let raised_by = step.role().map_or_else(|| step.to_string(), |role| role.to_string());
@@ -270,6 +271,7 @@ impl Recorder<'_> {
         self.add_feedback(source, target, content, FeedbackKind::Clarification);
     }
 
+    /// Ends the phase before the stage `next`.
     fn end_phase(&mut self, next: Stage) {
         let (role, phase) = match next {
             Stage::Planning => (Role::Analyst, Phase::Planning),

@@ -1,6 +1,7 @@
 //! The fields of each agent's report, typed.
 //!
-//! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
+//! One role works in each phase: `ra` (requirements analyst), `ep` (exploration planner), `cd` (code developer), `vas` (validation
+//! archivist).
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Number, Value};
@@ -151,7 +152,7 @@ pub(in crate::cycle) struct ReportedChange {
     pub(in crate::cycle) action: FileAction,
     #[serde(default)]
     pub(in crate::cycle) description: String,
-    /// `task`, `lines_added`, `lines_removed`.
+    /// `task`, `lines_added`, `lines_removed`. Kept as the agent reported them.
     #[serde(flatten)]
     pub(in crate::cycle) unknown: Map<String, Value>,
 }
@@ -179,6 +180,7 @@ pub(in crate::cycle) struct ReportedDecision {
     pub(in crate::cycle) options: Vec<String>,
     #[serde(default)]
     pub(in crate::cycle) recommended: Option<String>,
+    /// The role that waits for the decision, if the agent names one.
     #[serde(default)]
     pub(in crate::cycle) needed_by: Option<Role>,
 }
@@ -230,7 +232,7 @@ pub(in crate::cycle) fn is_rate(rate: &Number) -> bool {
     rate.as_f64().is_some_and(|rate| (0.0..=100.0).contains(&rate))
 }
 
-/// Reads `92%`, `92.5` or `11/12` as a percentage.
+/// Reads `92%`, `92.5` or `11/12` as a percentage, which may be out of bounds.
 pub(in crate::cycle) fn parse_rate(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Some((part, whole)) = text.split_once('/') {

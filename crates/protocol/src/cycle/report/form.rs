@@ -159,8 +159,9 @@ fn ep(document: &Document) -> FormParts {
     properties["total_estimated_effort"] = json!({ "type": "string" });
     properties["critical_path"] = texts();
     properties["unchanged"] = json!({ "type": "boolean" });
-    let rules = "`architecture` describes in Markdown how the change fits into the code. `tasks` is the whole plan, including what is done; `files` are the files or globs that a task changes. If \
-                 exploration and plan are still right, say `\"unchanged\": true` and leave them out.";
+    let rules = "`architecture` describes in Markdown how the change fits into the code. `tasks` is the whole plan, including \
+                 what is done; `files` are the files or globs that a task changes. If exploration and plan are still right, say \
+                 `\"unchanged\": true` and leave them out.";
     (example, properties, rules)
 }
 

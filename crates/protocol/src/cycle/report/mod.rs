@@ -49,8 +49,8 @@ impl AgentReport {
     }
 }
 
-/// Reads the report of an agent's step; the edit of a private copy counts as the fields it shows. Fails if the step has
-/// no agent, or a field is malformed.
+/// Reads the report of an agent's step. A field that the report leaves out is taken from the edited private copy that shows
+/// it. Fails if the step has no agent, or a field is malformed.
 pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<AgentReport, String> {
     let mut agent_report = fields(step, report)?.ok_or_else(|| format!("`{step}` has no agent"))?;
     let text = |file| match copy_edit(document, report, file) {
@@ -90,7 +90,7 @@ pub(super) fn read(document: &Document, step: &Step, report: &Report) -> Result<
     Ok(agent_report)
 }
 
-/// Reads the fields of a report; `None` if the step has no agent.
+/// Reads the fields of a report, without private copies; `None` if the step has no agent.
 pub(super) fn fields(step: &Step, report: &Report) -> Result<Option<AgentReport>, String> {
     Ok(Some(match step {
         Step::Phase(Role::Analyst) => AgentReport::Analyst(parse_fields(report)?),
@@ -120,8 +120,8 @@ pub(super) fn parse(document: &Document, step: &Step, report: &Report) -> Parsed
     ParsedReport::of(report, || verdict(document, step, report))
 }
 
-/// Returns the verdict of an agent that waits for a blocker of its own, even if other fields are missing; `None` if it
-/// does not wait.
+/// Returns the verdict of an agent that has reported a blocker for its own phase, even if other fields are missing; `None` if
+/// there is no such blocker.
 fn blocked(step: &Step, report: &Report) -> Result<Option<Verdict>, String> {
     let (Some(agent_report), Some(role)) = (fields(step, report)?, step.role()) else { return Ok(None) };
     check_fields(&agent_report)?;
@@ -205,8 +205,8 @@ fn verdict(document: &Document, step: &Step, report: &Report) -> Result<Verdict,
     })
 }
 
-/// Returns the decisions and blockers of a report, each with the phase that waits: by default the next one for a decision,
-/// and the agent itself for a blocker.
+/// Returns the decisions and blockers of a report, each with the phase that waits for it. By default a decision holds up the
+/// next phase, and a blocker the phase that reports it.
 fn raised(step: &Step, role: Role, common: &CommonFields) -> Vec<Raised> {
     // `ep.explore` is over when the answer comes: `ep` itself needs it.
     let next = if *step == Step::Explore { role } else { role.next() };

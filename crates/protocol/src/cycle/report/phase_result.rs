@@ -18,9 +18,10 @@ const HEADER: &str = "PHASE_RESULT";
 /// A PHASE_RESULT block: the phase that it is about, and what it says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseResult {
+    /// The role whose phase it is.
     pub phase: Option<Role>,
     pub is_failed: bool,
-    /// The fields of a report.
+    /// All else that it says, as fields of a report.
     pub fields: Map<String, Value>,
 }
 

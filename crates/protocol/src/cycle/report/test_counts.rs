@@ -43,10 +43,12 @@ pub(in crate::cycle) fn count_tests(results: &[CheckResult]) -> TestCounts {
 
 fn count(output: &str) -> TestCounts {
     let mut counts = TestCounts::default();
-    // Jest and Vitest also count files.
-    let counts_files =
-        |line: &&str| ["Test Suites:", "Test Files "].iter().any(|word| line.trim_start().starts_with(word));
-    for line in output.lines().filter(|line| !counts_files(line)) {
+    // Jest and Vitest also count files and snapshots.
+    let counts_no_tests = |line: &&str| {
+        let others = ["Test Suites:", "Test Files ", "Snapshots:", "Snapshots "];
+        others.iter().any(|word| line.trim_start().starts_with(word))
+    };
+    for line in output.lines().filter(|line| !counts_no_tests(line)) {
         let words: Vec<_> = line.split(|c: char| c.is_whitespace() || ",;()=".contains(c)).collect();
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
         for pair in words.windows(2) {
@@ -67,7 +69,12 @@ fn count(output: &str) -> TestCounts {
 pub(in crate::cycle) fn coverage(results: &[CheckResult]) -> Option<Number> {
     let output = &results.iter().find(|result| result.name == COVERAGE)?.output;
     let last_rate = |word: &str| {
-        let lines = output.lines().filter(|line| line.to_lowercase().contains(word));
+        let is_word = |part: &str| part.eq_ignore_ascii_case(word);
+        // Not a part of a file name, such as `src/lines.rs`.
+        let has_word = |line: &&str| {
+            word.is_empty() || line.split(|c: char| c.is_whitespace() || "|:".contains(c)).any(is_word)
+        };
+        let lines = output.lines().filter(has_word);
         let rates = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "|:()".contains(c)));
         rates.filter(|text| text.ends_with('%')).filter_map(parse_rate).next_back()
     };
@@ -101,6 +108,7 @@ mod tests {
             found("Branches : 50% ( 1/2 )\nLines : 87.5% ( 7/8 )\nFunctions : 10%"),
             Number::from_f64(87.5)
         );
+        assert_eq!(found("src/lines.rs 10 50.00%\nsubtotal.py 1 20%\nTOTAL 20 90%"), Some(90.into()));
         assert_eq!(found("ok pkg 0.1s coverage: 61.3% of statements"), Number::from_f64(61.3));
         assert_eq!((found("3 passed"), found("250%")), (None, None));
         let both = [result("test", "3 passed"), result("coverage", "3 passed, 80%")];
@@ -123,6 +131,12 @@ mod tests {
         assert_eq!(
             counts("Test Suites: 1 failed, 1 passed, 2 total\nTests: 1 failed, 5 passed, 6 total"),
             (5, 1, 0)
+        );
+        assert_eq!(
+            counts(
+                "Tests:       5 passed, 5 total\nSnapshots:   1 failed, 2 passed, 3 total\n  Snapshots  2 failed"
+            ),
+            (5, 0, 0)
         );
         assert_eq!(
             counts(" Test Files  1 failed | 1 passed (2)\n      Tests  1 failed | 5 passed (6)"),

@@ -19,7 +19,8 @@ fn operations(operations: Value) -> json_patch::Patch {
     serde_json::from_value(operations).unwrap()
 }
 
-/// Applies the allowed part of the operations. Returns the resulting document, and a sentence for each refused change.
+/// Applies the allowed part of the operations. The engine computes `derived` members, so an edit does not change them. Returns
+/// the resulting document, and a sentence for each refused change.
 #[track_caller]
 fn apply_allowed(allowed: &[&str], derived: &[&str], patch: Value) -> (Value, Vec<String>) {
     let rights = Rights::new(allowed.iter().copied(), derived.iter().copied());

@@ -16,7 +16,7 @@ pub fn compact(old: &Document, from: u64, to: u64, at: WholeSecond) -> Result<Do
         return Err(invalid_transition(old, old.status_with_phase()));
     }
     let (mut new, _) = next_write(old, at, None, Event::Compacted);
-    // `to` may be the sequence of the entry that was just appended.
+    // The range may include the new entry, which stays because it is not compactable.
     new.history.retain(|entry| !(within(entry) && is_compactable(entry)));
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");
     entry.unknown.insert("from".to_owned(), from.into());

@@ -1,9 +1,9 @@
 //! The writes of a cycle's document, each a function from the old document to the new one.
 //!
 //! Every write adds one to `sequence`, sets `updated_at`, and appends one history entry with the new number. A write
-//! that is not in the transition matrix (the table "Transitions" in `docs/peer.md`) is refused. The result breaks no
-//! rule of [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the
-//! new document.
+//! that is not in the table "Transitions" of `docs/peer.md` is refused. The result breaks no rule of
+//! [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the new
+//! document.
 
 mod compact;
 mod unknown_fields;
@@ -36,7 +36,7 @@ pub struct NewCycle {
     pub continues: Option<PeerCycleId>,
 }
 
-/// An error. Its time is that of the write.
+/// An error without a time: it gets the time of the write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorDetail {
     /// A machine-readable word, such as `timeout` or `cancelled`.
@@ -268,8 +268,8 @@ pub fn recover(
     new
 }
 
-/// Finishes the migration of a cycle: adds the `migrated` history entry, with the old keys that the cycle was
-/// replayed from. The result is the first write of the cycle's document.
+/// Finishes the migration of a cycle from an older format. `replayed` is the document after the writes that rebuild the cycle,
+/// none of which is stored. This adds the history entry `migrated`, which names the `keys` that the old format used.
 pub(super) fn migrate(replayed: &Document, keys: &[String], at: WholeSecond) -> Document {
     let (mut new, _) = next_write(replayed, at, None, Event::Migrated);
     let entry = new.history.last_mut().expect("BUG: a write without a history entry");
@@ -292,7 +292,7 @@ fn next_write(
     (new, at)
 }
 
-/// Returns the error for a transition that the matrix does not have.
+/// Returns the error for a transition that is not in the table.
 fn invalid_transition(old: &Document, to: StatusWithPhase) -> ChangeError {
     let (cycle_id, from) = (old.cycle_id.clone(), Some(old.status_with_phase()));
     ChangeError::Invalid(InvalidTransition { cycle_id, from, to, violations: Vec::new() })

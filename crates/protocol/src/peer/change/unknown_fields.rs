@@ -1,4 +1,4 @@
-//! Fields that the format does not define. Every other write preserves them.
+//! Changes fields of the document that its format does not define. All other writes leave these fields as they are.
 
 use super::next_write;
 use crate::peer::document::{Document, Event, Phase, Unknown, WholeSecond};
@@ -33,7 +33,8 @@ impl UnknownFields {
     }
 }
 
-/// Changes unknown fields and nothing else. Possible in every position of the cycle.
+/// Makes a write that replaces the unknown fields and otherwise changes only what every write does: sequence, time and history.
+/// Allowed in every status of the cycle and its phases.
 pub fn set_unknown_fields(old: &Document, fields: UnknownFields, at: WholeSecond) -> Document {
     let (mut new, _) = next_write(old, at, None, Event::Progress);
     fields.put(&mut new);

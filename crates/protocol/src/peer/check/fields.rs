@@ -1,4 +1,5 @@
-//! F2 to F5 and F7: the fields outside of `phases`: top level, `metadata`, `context`, history. `docs/peer.md` lists the rules.
+//! Checks the fields outside of `phases` (top level, `metadata`, `context`, history) by the rules F2 to F5, F7 and S4 of
+//! `docs/peer.md`.
 
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ pub(super) enum FieldType {
     Text,
     Flag,
     Time,
-    /// A positive integer.
+    /// A whole number from 1 to [`MAX_SAFE_INTEGER`].
     Count,
     PeerCycleId,
     /// The cycle id without its number.
@@ -90,7 +91,7 @@ const ENTRY: [Field; 4] = [
 const COMPACTED: [Field; 2] =
     [required("from", FieldType::Count, "F5"), required("to", FieldType::Count, "F5")];
 
-/// F2 to F5 and F7 for each field alone.
+/// Checks each field alone: its presence, type and form.
 pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCollector) {
     check_fields(at, document, &TOP_LEVEL, findings);
     if let Some(metadata) = document.get("metadata").and_then(Value::as_object) {
@@ -157,11 +158,11 @@ pub(super) fn check_identity(at: &Location, document: &ParsedDocument, findings:
         }
         (Some(_), Some(_)) | (None, None) => {}
     }
-    let is_aware = cycle.scope.spec().is_some();
-    if document.spec_aware.is_some_and(|found| found != is_aware) {
+    let has_spec = cycle.scope.spec().is_some();
+    if document.spec_aware.is_some_and(|found| found != has_spec) {
         let at = at.field("context").field("spec_aware");
-        let message = format!("{} is {}, but the cycle is `{cycle}`", at.name, !is_aware);
-        findings.add("F2", &at, message, format!("write `{is_aware}`"));
+        let message = format!("{} is {}, but the cycle is `{cycle}`", at.name, !has_spec);
+        findings.add("F2", &at, message, format!("write `{has_spec}`"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! F6: each phase object alone. `docs/peer.md` lists the rules.
+//! Rules F5 and F6: the phases are there, and each phase object is valid by itself. `docs/peer.md` lists the rules.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::closest;
 use crate::peer::document::{Phase, PhaseStatus};
 use crate::peer::output;
 
-const PHASE: [Field; 7] = [
+const PHASE_FIELDS: [Field; 7] = [
     required("status", FieldType::PhaseStatus, "F6"),
     optional("started_at", FieldType::Time, "F6"),
     optional("completed_at", FieldType::Time, "F6"),
@@ -18,24 +18,24 @@ const PHASE: [Field; 7] = [
     optional("reused_from", FieldType::PeerCycleId, "F6"),
 ];
 
-const ERROR: [Field; 3] = [
+const ERROR_FIELDS: [Field; 3] = [
     required("kind", FieldType::NonBlankText, "F6"),
     required("message", FieldType::Text, "F6"),
     required("timestamp", FieldType::Time, "F6"),
 ];
 
 /// The fields of a phase that has started.
-const START: [&str; 2] = ["started_at", "sequence_at_start"];
+const START_FIELDS: [&str; 2] = ["started_at", "sequence_at_start"];
 /// The fields of a phase that is completed.
-const COMPLETE: [&str; 2] = ["completed_at", "sequence_at_complete"];
+const COMPLETION_FIELDS: [&str; 2] = ["completed_at", "sequence_at_complete"];
 
-/// F6, and F5 for the names of the phases.
+/// Checks F6, and F5 for the names and the type of the phases.
 pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCollector) {
     let Some(phases) = document.get("phases").and_then(Value::as_object) else { return };
     let at = at.field("phases");
     for phase in Phase::ALL {
         match phases.get(phase.as_str()) {
-            None => add_missing_phase(&at, phases, phase, findings),
+            None => report_missing_phase(&at, phases, phase, findings),
             Some(Value::Object(fields)) => {
                 let at =
                     Location { pointer: at.field(phase.as_str()).pointer, name: format!("phase `{phase}`") };
@@ -53,9 +53,9 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCo
         }
     }
     for name in phases.keys().filter(|name| Phase::parse(name).is_none()) {
-        let absent = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
-        // `add_missing_phase` has reported it, with the same repair.
-        if closest(name, absent).is_none() {
+        let missing = Phase::ALL.map(Phase::as_str).into_iter().filter(|word| !phases.contains_key(*word));
+        // A misspelt name was reported with the phase that is missing: the repair is to rename it.
+        if closest(name, missing).is_none() {
             let at = at.field(name);
             let message =
                 format!("{} is not a phase; the phases are plan, execute, express and review", at.name);
@@ -64,7 +64,7 @@ pub(super) fn check(at: &Location, document: &Object, findings: &mut ViolationCo
     }
 }
 
-fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mut ViolationCollector) {
+fn report_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mut ViolationCollector) {
     let unknown = phases.keys().map(String::as_str).filter(|name| Phase::parse(name).is_none());
     let repair = match closest(phase.as_str(), unknown) {
         Some(typo) => format!("rename `{typo}` to `{phase}`"),
@@ -74,31 +74,31 @@ fn add_missing_phase(at: &Location, phases: &Object, phase: Phase, findings: &mu
 }
 
 fn check_phase(at: &Location, phase: Phase, fields: &Object, findings: &mut ViolationCollector) {
-    check_fields(at, fields, &PHASE, findings);
+    check_fields(at, fields, &PHASE_FIELDS, findings);
     check_times(at, fields, "started_at", "completed_at", findings);
     check_errors(&at.field("errors"), fields, findings);
     let word = fields.get("status").and_then(Value::as_str).unwrap_or_default();
     let Some(status) = PhaseStatus::ALL.into_iter().find(|status| status.as_str() == word) else { return };
     match status {
         PhaseStatus::Pending => {
-            forbid(at, fields, START, "is pending", findings);
-            forbid(at, fields, COMPLETE, "is pending", findings);
+            forbid(at, fields, START_FIELDS, "is pending", findings);
+            forbid(at, fields, COMPLETION_FIELDS, "is pending", findings);
         }
         PhaseStatus::InProgress => {
-            require(at, fields, START, "is in_progress", findings);
-            forbid(at, fields, COMPLETE, "is in_progress", findings);
+            require(at, fields, START_FIELDS, "is in_progress", findings);
+            forbid(at, fields, COMPLETION_FIELDS, "is in_progress", findings);
         }
         PhaseStatus::Completed => {
-            require(at, fields, START, "is completed", findings);
-            require(at, fields, COMPLETE, "is completed", findings);
+            require(at, fields, START_FIELDS, "is completed", findings);
+            require(at, fields, COMPLETION_FIELDS, "is completed", findings);
             check_output(at, phase, fields.get("output"), findings);
         }
         PhaseStatus::Failed => {
             // A phase that failed before it started has neither field.
-            if START.iter().any(|name| fields.contains_key(*name)) {
-                require(at, fields, START, "has started", findings);
+            if START_FIELDS.iter().any(|name| fields.contains_key(*name)) {
+                require(at, fields, START_FIELDS, "has started", findings);
             }
-            forbid(at, fields, COMPLETE, "is failed", findings);
+            forbid(at, fields, COMPLETION_FIELDS, "is failed", findings);
         }
     }
 }
@@ -134,7 +134,7 @@ fn check_errors(at: &Location, fields: &Object, findings: &mut ViolationCollecto
     for (index, error) in fields.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let at = at.entry(index);
         match error.as_object() {
-            Some(fields) => check_fields(&at, fields, &ERROR, findings),
+            Some(fields) => check_fields(&at, fields, &ERROR_FIELDS, findings),
             None => {
                 findings.wrong_type_for_rule(
                     "F6",
@@ -148,7 +148,7 @@ fn check_errors(at: &Location, fields: &Object, findings: &mut ViolationCollecto
     }
 }
 
-/// A completed phase has a valid output.
+/// Checks that a completed phase has a valid output.
 fn check_output(at: &Location, phase: Phase, output: Option<&Value>, findings: &mut ViolationCollector) {
     let Some(output) = output else {
         let message = format!("{} is completed, but has no `output`", at.name);

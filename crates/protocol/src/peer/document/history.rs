@@ -13,7 +13,7 @@ pub struct HistoryEntry {
     pub event: Event,
     /// The document's `sequence` after the write that added this entry.
     pub sequence: u64,
-    /// Also fields that Callboard adds to some entries, such as `by`, or `from` and `to` of `compacted`.
+    /// Fields that the format does not define. Callboard itself adds some: `by`, and `from` and `to` of a compacted entry.
     #[serde(flatten)]
     pub unknown: Unknown,
 }
@@ -27,11 +27,13 @@ pub enum Event {
     Progress,
     Completed,
     Failed,
+    /// An earlier document was restored.
     Recovered,
+    /// The document was made from an older format.
     Migrated,
-    /// Replaces the progress entries `from` to `to`.
+    /// This entry replaces the progress entries with the numbers `from` to `to`.
     Compacted,
-    /// An event of another program or of a later version.
+    /// An event that another program or a later version has written.
     Other(String),
 }
 

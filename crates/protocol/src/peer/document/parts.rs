@@ -12,10 +12,10 @@ const HEAD: &str = "head";
 const PHASES: &str = "phases/";
 const HISTORY: &str = "history/";
 
-/// How many history entries a chunk has.
-const CHUNK: usize = 32;
+/// How many history entries a full chunk has.
+const CHUNK_LENGTH: usize = 32;
 
-/// The head, borrowed from a document to be serialized.
+/// The head of a document, for serializing it without a copy.
 #[derive(Serialize)]
 struct HeadRef<'a> {
     version: u64,
@@ -31,7 +31,7 @@ struct HeadRef<'a> {
     unknown: &'a Unknown,
 }
 
-/// The head, as it was parsed.
+/// The head, parsed from its part.
 #[derive(Deserialize)]
 struct Head {
     version: u64,
@@ -51,28 +51,28 @@ fn phase_part(phase: Phase) -> String {
     format!("{PHASES}{phase}")
 }
 
-/// The path of a chunk. Paths sort like chunks.
+/// Returns the path of a chunk. Its number has leading zeros, so that paths sort in the order of the chunks.
 fn history_part(chunk: usize) -> String {
     format!("{HISTORY}{chunk:06}")
 }
 
 fn chunk_count(document: &Document) -> usize {
-    document.history.len().div_ceil(CHUNK)
+    document.history.len().div_ceil(CHUNK_LENGTH)
 }
 
-fn chunk(document: &Document, chunk: usize) -> &[HistoryEntry] {
-    let rest = document.history.get(chunk * CHUNK..).unwrap_or_default();
-    &rest[..rest.len().min(CHUNK)]
+fn chunk(document: &Document, index: usize) -> &[HistoryEntry] {
+    let rest = document.history.get(index * CHUNK_LENGTH..).unwrap_or_default();
+    &rest[..rest.len().min(CHUNK_LENGTH)]
 }
 
-/// The paths of all parts.
+/// Returns the paths of all parts.
 pub(in crate::peer) fn all(document: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().map(phase_part);
     let history = (0..chunk_count(document)).map(history_part);
     std::iter::once(HEAD.to_owned()).chain(phases).chain(history).collect()
 }
 
-/// The paths of the parts that a write changed.
+/// Returns the paths of the parts that a write changed. The head is always one: it has the sequence.
 pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
     let phases = Phase::ALL.into_iter().filter(|phase| old.phases[*phase] != new.phases[*phase]);
     let mut parts: Vec<_> = std::iter::once(HEAD.to_owned()).chain(phases.map(phase_part)).collect();
@@ -82,7 +82,7 @@ pub(in crate::peer) fn changed(old: &Document, new: &Document) -> Vec<String> {
     parts
 }
 
-/// The JSON text of one part.
+/// Returns the JSON text of one part.
 pub(in crate::peer) fn part(document: &Document, path: &str) -> String {
     let text = if let Some(phase) = path.strip_prefix(PHASES).and_then(Phase::parse) {
         serde_json::to_string(&document.phases[phase])

@@ -1,7 +1,7 @@
-//! Documents without the progress entries of their history.
+//! Copies of documents without the progress entries of their history.
 //!
 //! A progress entry records a write that changes no status, such as a new output of the phase in progress. No rule needs
-//! these entries, and an agent may add thousands of them. Checks that leave them out cost the same for every write.
+//! these entries, and an agent may add thousands of them. If checks leave them out, a write costs the same however many there are.
 
 use super::{Document, Event, HistoryEntry};
 
@@ -10,8 +10,8 @@ pub(in crate::peer) fn without_progress(document: &Document) -> Document {
     with_history(document, without_progress_entries(&document.history))
 }
 
-/// Returns two consecutive documents without the progress entries that both have. `None` if the second one does more to the
-/// history than append to it: then the whole documents must be checked.
+/// Returns two consecutive documents without the progress entries that both have. Returns `None` if the second one changes the
+/// history of the first other than by appending: then the caller must check the whole documents.
 pub(in crate::peer) fn without_progress_pair(old: &Document, new: &Document) -> Option<(Document, Document)> {
     let added = new.history.strip_prefix(&old.history[..])?;
     let old = without_progress(old);
@@ -19,7 +19,7 @@ pub(in crate::peer) fn without_progress_pair(old: &Document, new: &Document) -> 
     Some((old, with_history(new, history)))
 }
 
-/// Returns the document with another history. Does not copy its own, which may be long.
+/// Returns a copy of the document with another history. The old history is not copied, because it may be long.
 pub(in crate::peer) fn with_history(document: &Document, history: Vec<HistoryEntry>) -> Document {
     let Document { version, sequence, cycle_id, metadata, context, phases, .. } = document;
     Document {

@@ -18,19 +18,19 @@ pub enum StatusWithPhase {
     Failed(Phase),
 }
 
-/// `invalid_transition`: the change is not in the matrix. Nothing is written.
+/// A change of a document that the matrix does not allow. It is not written. The error code is `invalid_transition`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTransition {
     pub cycle_id: PeerCycleId,
     /// `None` if there was no document.
     pub from: Option<StatusWithPhase>,
     pub to: StatusWithPhase,
-    /// What the change may not touch. Empty if the matrix has no such transition at all.
+    /// What is wrong with the change although the matrix has the transition. Empty if the matrix does not have it.
     pub violations: Vec<Violation>,
 }
 
 impl Document {
-    /// The status of a valid document with its phase. That of an invalid one is a guess.
+    /// Returns the row of a valid document. For an invalid one, returns a guess.
     pub fn status_with_phase(&self) -> StatusWithPhase {
         match self.metadata.status {
             PeerCycleStatus::Initialized => StatusWithPhase::Initialized,

@@ -12,13 +12,13 @@ use crate::Timestamp;
 #[serde(try_from = "String", into = "String")]
 pub struct WholeSecond(jiff::Timestamp);
 
-/// The text is not a timestamp of the format.
+/// The text is not in the one spelling that a [`WholeSecond`] has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it is not a time in UTC with whole seconds, such as `2025-08-05T10:00:00Z`")]
 pub struct BadWholeSecond;
 
 impl From<Timestamp> for WholeSecond {
-    /// Truncates to the second, so that the order of two stamps is preserved.
+    /// Truncates to the second, so that the order of two timestamps is preserved.
     fn from(stamp: Timestamp) -> Self {
         let second = stamp.as_micros().div_euclid(1_000_000);
         let bounds = jiff::Timestamp::MIN.as_second()..=jiff::Timestamp::MAX.as_second();

@@ -55,7 +55,7 @@ pub(super) enum Owner {
     Agent(Phase),
     /// Any client outside the run: an unknown field, of a phase or of none.
     Anyone(Option<Phase>),
-    /// Only the engine: another field, of a phase or of none.
+    /// Only the engine: every other field of the format, of a phase or of none; also a phase as a whole.
     Engine(Option<Phase>),
 }
 
@@ -86,7 +86,7 @@ impl ChangedField {
         Self { pointer: pointer.to_owned(), owner }
     }
 
-    /// The unit of conflict: the whole phase, or the single field outside the phases.
+    /// Returns the unit of conflict: the whole phase of the field, or the field itself outside the phases.
     pub(super) fn section(&self) -> String {
         match self.owner.phase() {
             Some(phase) => format!("/phases/{phase}"),

@@ -9,9 +9,9 @@ use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
 use crate::peer::transition::{MATRIX_RULE, Transition, check_write};
 
-/// Turns the document `found`, which a client wrote, into an edit of the current one. `shown` is what the client
-/// could read. The sequence, the time and the history are the engine's: they may be present if they are right, and
-/// are not part of the edit. An edit without operations is a write that only increases the sequence.
+/// Turns `found`, the document as a client wrote it, into an edit of the current one. `shown` is what the client could
+/// read. The sequence, the time and the history are the engine's: a client may write them as the format requires, and the
+/// edit does not contain them. The edit is empty if the client changed nothing else.
 pub(in crate::peer) fn external_edit(
     current: &Document,
     shown: &Value,
@@ -34,7 +34,8 @@ pub(in crate::peer) fn external_edit(
     Ok(edit(current, current, &EditAuthor::Outside, &patch)?.unwrap_or_default())
 }
 
-/// Refuses a whole write that is not valid, or that is a transition between phases: only the engine makes those.
+/// Refuses a whole write (one with the next sequence) that is not valid, or that changes the status of a phase or of the
+/// cycle: only the engine does that.
 fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefusal> {
     match check_write(Some(current), wanted) {
         Ok((Transition::Progress { .. } | Transition::UnknownFields | Transition::Unchanged, _)) => Ok(()),

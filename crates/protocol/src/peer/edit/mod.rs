@@ -42,15 +42,16 @@ pub(super) fn edit(
     // A patch that was invalid from the start is no conflict.
     let applied_to_based_on = AppliedPatch::new(&based_on_short, author, patch)?;
     // The same patch can touch more of one document than of the other.
-    let ours: BTreeSet<String> = applied_to_based_on
+    let patched_sections: BTreeSet<String> = applied_to_based_on
         .iter()
         .chain(applied_to_current.iter().flatten())
         .flat_map(AppliedPatch::sections)
         .collect();
-    let theirs = changed_fields(&based_on_short.to_value(), &current_short.to_value());
+    let changed_since = changed_fields(&based_on_short.to_value(), &current_short.to_value());
     let sources = patch.sources();
-    let copied = sources.iter().find(|source| theirs.iter().any(|field| field.overlaps(source)));
-    let conflicting = theirs.iter().map(ChangedField::section).find(|section| ours.contains(section));
+    let copied = sources.iter().find(|source| changed_since.iter().any(|field| field.overlaps(source)));
+    let conflicting =
+        changed_since.iter().map(ChangedField::section).find(|section| patched_sections.contains(section));
     if let Some(conflicting) = copied.cloned().or(conflicting) {
         return Err(EditRefusal::Conflict { why: format!("`{conflicting}` has been changed since") });
     }
@@ -62,13 +63,14 @@ pub(super) fn edit(
     }
 }
 
-/// The document without progress entries, unless the patch refers to the history.
+/// Returns the document without its many progress entries (writes that changed no status), unless the patch refers to the
+/// history.
 fn shortened_for(document: &Document, patch: &Patch) -> Document {
     if patch.reaches("history") { document.clone() } else { without_progress(document) }
 }
 
-/// Applies an edit to the document, under the name of its author. `None` if the edit cannot be applied or changes what no edit
-/// may, as in a damaged journal.
+/// Applies a committed edit to the document, under the name of its author. `None` if the edit cannot be applied, or changes a
+/// field that no edit may change: then the journal is damaged.
 pub(super) fn apply(
     document: &Document,
     edit: &json_patch::Patch,
@@ -136,7 +138,7 @@ impl AppliedPatch {
         let new = match patch.apply(&old) {
             Ok(new) => new,
             Err(error) => {
-                // If only the engine may write there, that is the better reason.
+                // If only the engine may write at that place, say so: it is the better reason.
                 let field = error.pointer().map(ChangedField::at);
                 refuse_engine_fields(document, in_progress, field.as_slice())?;
                 return Err(error.into());
@@ -162,7 +164,7 @@ impl AppliedPatch {
     }
 }
 
-/// Refuses, as `invalid_transition`, fields that only the engine writes, and phases that are not in progress.
+/// Refuses fields that only the engine writes, and phases that are not in progress. The error is `invalid_transition`.
 fn refuse_engine_fields(
     document: &Document,
     in_progress: Option<Phase>,

@@ -92,6 +92,7 @@ fn unknown_fields_change_alone_or_together_with_progress() {
 fn the_owner_of_a_field_decides_the_error() {
     let old = executing();
     let error = json!({ "kind": "note", "message": "slow", "timestamp": "2025-08-05T10:00:06Z" });
+    // The result for a person or another program, and for the agent of the phase in progress.
     for (pointer, value, outside, inside) in [
         ("/phases/execute/output/progress", json!(20), "ok", "ok"),
         ("/phases/execute/errors/-", error.clone(), "ok", "ok"),

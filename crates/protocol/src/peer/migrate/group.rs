@@ -1,4 +1,4 @@
-//! Groups the keys of a dump by cycle, and gives every cycle its id.
+//! Groups the keys of a dump (the old bucket of peer cycles) by cycle, and gives every cycle its id.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use crate::peer::names::{MAX_SAFE_INTEGER, PeerCycleId, Scope};
 #[derive(Debug, Default)]
 pub(super) struct CycleKeys {
     pub(super) fragments: Vec<Fragment>,
-    /// Valid documents of version 2, with their keys.
+    /// Valid documents of version 2, today's format, with their keys.
     pub(super) version_2_documents: Vec<(String, Document)>,
     /// The instruction that the prefix of the keys names.
     pub(super) instruction: Option<String>,
@@ -43,6 +43,7 @@ pub(super) fn group(dump: BTreeMap<String, Value>) -> (BTreeMap<PeerCycleId, Cyc
     let mut groups = Groups::default();
     for (key, value) in dump {
         let rules = broken_rules(&value);
+        // A valid document names its cycle. Of all other values the key says what they are.
         if rules.as_deref() == Some("") {
             let document: Document =
                 serde_json::from_value(value).expect("BUG: a valid document cannot be read");
@@ -107,8 +108,9 @@ impl Groups {
         self.skipped.push(SkippedKey::new(key, value, why));
     }
 
-    /// Gives every cycle its id. Each instruction once had a counter of its own; its cycles become cycles of the repository,
-    /// with the next free number if theirs is taken. A cycle that was migrated before keeps the number it got then.
+    /// Gives every cycle its id. Each instruction once had a counter of its own; its cycles become cycles of the repository
+    /// ([`Scope::Global`]), with the next free number if theirs is taken. A cycle that was migrated before keeps the number it
+    /// got then.
     fn assign_ids(self) -> (BTreeMap<PeerCycleId, CycleKeys>, Vec<SkippedKey>) {
         let (mut by_id, mut of_instructions): (BTreeMap<_, CycleKeys>, _) = (BTreeMap::new(), Vec::new());
         for ((prefix, number), keys) in self.cycles {
@@ -146,15 +148,15 @@ impl Groups {
 }
 
 impl CycleKeys {
-    /// The keys that the cycle is read from, by precedence.
+    /// The keys that the cycle is read from, by precedence. If a key has the whole cycle, only that one and `meta` are used.
     pub(super) fn used(&self) -> Vec<&Fragment> {
         let fragments = |archived: bool| -> Vec<&Fragment> {
             let own =
                 self.fragments.iter().filter(|it| it.content != KeyContent::Meta && it.archived == archived);
             own.collect()
         };
-        let live = fragments(false);
-        let mut keys = if live.is_empty() { fragments(true) } else { live };
+        let not_archived = fragments(false);
+        let mut keys = if not_archived.is_empty() { fragments(true) } else { not_archived };
         let documents = keys.iter().filter(|it| it.content == KeyContent::Document && it.value.is_object());
         if let Some(document) = documents.max_by_key(|it| (it.generation(), Reverse(&it.key))).copied() {
             keys = vec![document];
@@ -183,8 +185,8 @@ impl CycleKeys {
 }
 
 impl Fragment {
-    /// The generation of a whole document's format; the highest is the newest. The formats 1 and 1.1 came after the
-    /// drafts that have a `schema_version` or call themselves version 2.
+    /// The generation of a whole document's format; the highest is the newest. Drafts with a `schema_version` or `version: 2`
+    /// came first, the formats 1 and 1.1 after them. A draft is no valid document of today's version 2.
     fn generation(&self) -> u8 {
         if self.value.get("schema_version").is_some() || is_current(&self.value) {
             2

@@ -21,7 +21,7 @@ pub(super) enum Key {
     /// What is known about all cycles of a prefix.
     Meta(Prefix),
     Cycle(CycleKey),
-    /// Not about a cycle, and why.
+    /// A key that is not migrated, and why.
     Ignored(String),
 }
 
@@ -54,7 +54,7 @@ pub(super) enum KeyContent {
     Mode,
     Context,
     Metadata,
-    /// Summaries and metrics, which version 2 has no field for, and the spec, which the key names.
+    /// Summaries and metrics, which the present format (version 2) has no field for, and the spec, which the key names.
     Other,
 }
 

@@ -1,4 +1,5 @@
-//! Decides how far a phase got. The first phase that is not completed decides about the cycle.
+//! Decides from the old keys of a cycle how far each phase got. The first phase that is not completed gives the status
+//! of the cycle.
 
 use serde_json::Value;
 
@@ -19,9 +20,9 @@ pub(super) enum MigratedStatus {
 #[derive(Debug)]
 pub(super) struct PhaseFailure {
     pub(super) kind: &'static str,
-    /// The message if the keys have no error.
+    /// Used if no key has an error.
     pub(super) message: String,
-    /// What a key gives as the error.
+    /// The error that a key has.
     pub(super) error: Option<Value>,
     /// Whether a key says that the phase failed. Otherwise it follows from a missing output.
     pub(super) stated: bool,
@@ -50,14 +51,14 @@ pub(super) fn migrated_status(old: &OldCycle, phase: Phase) -> MigratedStatus {
     let is_reached =
         |later: Phase| old.phase(later).has_started() || [failed, current_phase].contains(&Some(later));
     let later = Phase::ALL.into_iter().find(|later| *later > phase && is_reached(*later));
-    // Why the phase must have ended, if it must have.
+    // Why the phase must have ended; `None` if nothing shows that it has.
     let why_ended = match later {
         _ if old.is_completed() => Some("the cycle is marked completed".to_owned()),
         later => later.map(|later| format!("`{later}` was reached")),
     };
     let is_done = match old_phase.status {
         Some(OldStatus::Completed) => true,
-        // Generation 1 wrote the key of an output when the phase had ended.
+        // The format with one key per value (generation 1) wrote the key of an output when the phase had ended.
         None => !is_current || why_ended.is_some(),
         Some(OldStatus::Pending | OldStatus::InProgress | OldStatus::Failed | OldStatus::Cancelled) => false,
     };

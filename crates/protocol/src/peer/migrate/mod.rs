@@ -1,13 +1,14 @@
-//! Migration of cycles that were stored before version 2 of the document.
+//! Migration of peer cycles that were stored before version 2 of the document.
 //!
 //! Earlier formats kept a cycle in many keys of a NATS bucket, or in one document of several shapes; dots or colons
 //! separate the words of a key. A dump has all keys of such a bucket, with their values.
 //!
-//! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle with the functions
-//! of [`change`], as far as the cycle got. So the result breaks no rule. Nothing is written here.
+//! [`OldCycles::read`] sorts the keys of a dump into cycles. [`OldCycles::cycles`] replays each cycle, as far as it got,
+//! with the functions of [`change`] that also make the writes of new cycles. So the result breaks no rule. Nothing is
+//! stored here.
 //!
-//! * One format is used per cycle: a document of version 2, else the newest whole document, else the keys with single
-//!   values (generation 1), else an archived copy.
+//! * One format is used per cycle: a document of version 2, else the newest whole document (one key has the whole
+//!   cycle), else the keys with single values (generation 1 in `docs/peer.md`), else an archived copy.
 //! * A cycle that is marked completed but lacks the output of a phase becomes failed in that phase.
 //! * Values that version 2 has no field for are preserved under [`MIGRATED_FROM`], by key.
 
@@ -73,11 +74,12 @@ fn migrate(cycle: &PeerCycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCy
         return take_current(cycle, keys, current);
     }
     let mut notes = keys.notes.clone();
+    // The keys of the one format that is used, and the entry in `meta`.
     let used = keys.used();
     let old = read::read(&used, keys.instruction.as_deref(), at, &mut notes);
     let replayed = replay::replay(cycle, &old, at, &mut notes);
-    let names: Vec<_> = keys.fragments.iter().map(|fragment| fragment.key.clone()).collect();
-    let mut document = change::migrate(&replayed, &names, at);
+    let all_keys: Vec<_> = keys.fragments.iter().map(|fragment| fragment.key.clone()).collect();
+    let mut document = change::migrate(&replayed, &all_keys, at);
     let migrated = document.to_value();
     let (mut sources, mut preserved) = (Vec::new(), Map::new());
     for fragment in &keys.fragments {
@@ -96,7 +98,7 @@ fn migrate(cycle: &PeerCycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCy
     MigratedCycle { cycle, origin: Origin::Migrated, sources, notes, superseded: Vec::new(), document }
 }
 
-/// The document that was written last.
+/// The document that was written last. If several have the same sequence, the one with the first key.
 fn newest(documents: &[(String, Document)]) -> Option<&(String, Document)> {
     documents.iter().max_by(|(one, a), (other, b)| a.sequence.cmp(&b.sequence).then_with(|| other.cmp(one)))
 }

@@ -1,4 +1,5 @@
-//! Reads the keys of one cycle.
+//! Reads what the keys of a dump say about one cycle. The keys have one of the formats that came before version 2 of the
+//! document; `docs/peer.md` numbers them as generations.
 
 use serde_json::Value;
 
@@ -109,7 +110,7 @@ impl OldPhase {
         self.output.is_some() || self.status.is_some_and(|status| status != OldStatus::Pending)
     }
 
-    /// The output in the form of version 2.
+    /// The output in the form of version 2, the present format.
     pub(super) fn reshaped(&self, phase: Phase) -> Option<Reshaped> {
         self.output.as_ref().map(|output| reshape(phase, output))
     }
@@ -173,7 +174,7 @@ impl Reader<'_> {
         set_if_none(field(self.old), value);
     }
 
-    /// Reads a document of any generation: some have at the root what others have in `metadata`.
+    /// Reads a key with the whole cycle. Some generations have at the root what others have in `metadata`.
     fn read_document(&mut self) {
         if !self.fragment.value.is_object() {
             let note = Note::new(NoteKind::Unreadable, "it should be a document, but is not an object");

@@ -1,4 +1,5 @@
-//! Replays a cycle of an earlier format, as it was read from its keys, with the functions that make every other write.
+//! Replays a peer cycle of an earlier format. `read` has found what is in its keys; the functions of `change`, which make every
+//! other write, build the document from it.
 //!
 //! Each completed phase starts and completes at its old times, until a phase is reached that did not complete. So every rule
 //! holds, and the phases are in order. A phase without an output is a failure; nothing is filled in for it.

@@ -1,11 +1,11 @@
-//! Brings old outputs into a form that version 2 accepts.
+//! Brings the outputs of phases in old documents into a form that version 2 of the document accepts.
 
 use serde_json::{Map, Value, json};
 
 use crate::peer::document::Phase;
 use crate::peer::output::verify;
 
-/// An output that version 2 accepts, and what was changed for it.
+/// An output that version 2 accepts, and the changes that were needed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reshaped {
     pub(super) output: Value,
@@ -25,19 +25,23 @@ pub(super) fn is_empty(value: &Value) -> bool {
 }
 
 /// Reshapes an output that is not empty. An invalid field is renamed, a missing one gets a placeholder that says so.
-pub(super) fn reshape(phase: Phase, found: &Value) -> Reshaped {
+pub(super) fn reshape(phase: Phase, old_output: &Value) -> Reshaped {
     let mut changes = Vec::new();
-    let mut fields = match found {
+    let mut fields = match old_output {
         Value::Object(fields) => fields.clone(),
-        Value::String(_) => wrap(text_field(phase), found, &mut changes),
+        Value::String(_) => wrap(text_field(phase), old_output, &mut changes),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            wrap("value", found, &mut changes)
+            wrap("value", old_output, &mut changes)
         }
     };
     for name in invalid_fields(phase, &fields) {
         if let Some(value) = fields.shift_remove(&name) {
-            changes.push(format!("`{name}` is invalid and was renamed to `{name}_as_found`"));
-            fields.insert(format!("{name}_as_found"), value);
+            let mut renamed = format!("{name}_as_found");
+            while fields.contains_key(&renamed) {
+                renamed.push('_');
+            }
+            changes.push(format!("`{name}` is invalid and was renamed to `{renamed}`"));
+            fields.insert(renamed, value);
         }
     }
     if phase == Phase::Plan {
@@ -55,7 +59,7 @@ pub(super) fn reshape(phase: Phase, found: &Value) -> Reshaped {
     Reshaped { output: fields.into(), changes }
 }
 
-/// The field of a phase's output that holds a text.
+/// Returns the field for an old output that is only a text.
 fn text_field(phase: Phase) -> &'static str {
     match phase {
         Phase::Plan | Phase::Review => "text",
@@ -71,8 +75,8 @@ fn wrap(name: &str, value: &Value, changes: &mut Vec<String>) -> Map<String, Val
 
 fn invalid_fields(phase: Phase, fields: &Map<String, Value>) -> Vec<String> {
     let violations = verify(phase, &Value::Object(fields.clone())).err().unwrap_or_default();
-    let mut names: Vec<_> =
-        violations.iter().filter_map(|found| found.pointer.split('/').nth(1).map(str::to_owned)).collect();
+    let names = violations.iter().filter_map(|violation| violation.pointer.split('/').nth(1));
+    let mut names: Vec<_> = names.map(str::to_owned).collect();
     names.sort();
     names.dedup();
     names
@@ -90,6 +94,7 @@ mod tests {
             json!([1, {"a": 2}]),
             json!({"phases": [1, null]}),
             json!({"phases": {"one": {"steps": 5}, "two": "x"}}),
+            json!({"phases": [1, null], "phases_as_found": "earlier"}),
             json!({"success_criteria": 7, "risks": 3}),
             json!({"files_created": "one", "errors": 4}),
             json!({"quality_score": 300, "scores": []}),

@@ -1,4 +1,4 @@
-//! What the migration did with each key of a dump.
+//! What the migration of cycles to version 2 of the document did with each key of a dump.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub struct MigratedKey {
     pub key: String,
     /// Whether the document was made from it. Otherwise another key took precedence.
     pub read: bool,
-    /// Whether some of its value is under `migrated_from`.
+    /// Whether some of its value has no field in version 2 and is kept in the document, under `migrated_from`.
     pub preserved: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum NoteKind {
     Unreadable,
     /// No key gives the value.
     Assumed,
-    /// A value got another form or another number.
+    /// A value got another form, or the cycle another number.
     Converted,
 }
 

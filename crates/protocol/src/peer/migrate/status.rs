@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::peer::document::Phase;
 
-/// The status of a cycle or of a phase, as an old key has it. Some words name a phase as well: `EXECUTING`,
+/// The status of a cycle or of a phase in an earlier format. Some of its words name a phase, too: `EXECUTING`,
 /// `planning_complete`, `PLANNING_FAILED`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParsedStatus {

@@ -21,7 +21,7 @@ pub enum Instruction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScopeSource {
     Known(Scope),
-    /// The spec whose folder has the newest date. The caller must look into the repository.
+    /// The spec with the newest date in the name of its folder. The caller must look into the repository.
     NewestSpec,
 }
 

@@ -18,7 +18,8 @@ pub enum BadKey {
 }
 
 impl Scope {
-    /// The keys of its cycles without the number. The document has another prefix: the scope, with colons.
+    /// Returns the beginning of the keys of its cycles, up to their number. It is not the `key_prefix` of the document, which is
+    /// the scope with colons.
     pub fn store_key_prefix(&self) -> String {
         match self {
             Self::Spec(name) => format!("peer.spec.{}.cycle.", escape(name.as_str())),
@@ -28,12 +29,12 @@ impl Scope {
 }
 
 impl PeerCycleId {
-    /// The key of its document.
+    /// Returns the key of its document.
     pub fn key(&self) -> String {
         format!("{}{}", self.scope.store_key_prefix(), self.number)
     }
 
-    /// Parses a key. Accepts only what [`key`](Self::key) returns, so that one cycle has one key.
+    /// Parses a key. Accepts only what [`key`](Self::key) returns, so that each cycle has only one key.
     pub fn from_key(key: &str) -> Result<Self, BadKey> {
         let tokens: Vec<_> = key.split('.').collect();
         let (scope, number) = match tokens[..] {

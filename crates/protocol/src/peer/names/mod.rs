@@ -1,4 +1,4 @@
-//! The names of cycles: instructions, specs, scopes, cycle ids and store keys.
+//! The names of peer cycles: instructions (such as `create-spec`), specs, scopes, cycle ids and store keys.
 //!
 //! A name is validated when it is parsed. Ids are for users and documents, and have colons. Keys are for stores, and have dots
 //! and a restricted character set. Each id has exactly one key.
@@ -21,7 +21,7 @@ pub use spec::{BadSpecName, MAX_SPEC_KEY_BYTES, SpecName};
 /// The largest integer that every JSON parser represents exactly (2^53 − 1).
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// What a cycle is about. All cycles of a scope share one counter.
+/// What a peer cycle is about. The cycles of a scope are numbered together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Scope {
@@ -30,7 +30,7 @@ pub enum Scope {
     Global,
 }
 
-/// One cycle: `peer:spec:feature-name:cycle:1`.
+/// One peer cycle: `peer:spec:feature-name:cycle:1`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PeerCycleId {

@@ -24,7 +24,7 @@ pub enum Band {
 /// What the outputs of `execute` and `review` say about a cycle. [`succeeded`] also considers the reviewer's summary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// `None` if the review gives neither a score nor all of its parts.
+    /// `None` if `quality_score` is an unknown word, or if it is missing and so is a part of the score.
     pub score: Option<Score>,
     /// Also true if the execution has no `execution_status`.
     pub execution_succeeded: bool,
@@ -117,10 +117,11 @@ pub fn succeeded(execute: &Value, review: &Value, summary: Option<&Value>) -> bo
 
 /// Returns the questions to the user in the review's `insights`.
 pub fn questions_for_user(insights: &Value) -> Vec<String> {
+    let not_blank = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
     let question = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        Value::String(text) => not_blank(text),
         Value::Object(fields) => match fields.get("question") {
-            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::String(text)) => not_blank(text),
             Some(_) | None => Some(value.to_string()),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,

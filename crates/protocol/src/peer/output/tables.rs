@@ -5,7 +5,7 @@ use crate::peer::document::Phase;
 
 use Shape::{AtMost, Either, Filled, Flag, List, Number, Object, Percent, Text, Word};
 
-/// Returns the shape of a phase's output.
+/// Returns the shape of a phase's output, which must not be empty.
 pub(super) fn of(phase: Phase) -> Shape {
     Filled(match phase {
         Phase::Plan => &PLAN,
@@ -123,6 +123,7 @@ const REVIEW: Shape = Object(&[
     optional("recommendations", NOTES, "What to do about it."),
 ]);
 
+/// `cycle_summary`, which only the review reports.
 pub(super) const SUMMARY: Shape = Filled(&Object(&[
     optional("success", Flag, "Whether the cycle did what was asked."),
     optional("instruction", Text, "The instruction of the cycle."),
@@ -132,6 +133,7 @@ pub(super) const SUMMARY: Shape = Filled(&Object(&[
     optional("next_action", Text, "What to do next."),
 ]));
 
+/// `insights`, which only the review reports.
 pub(super) const INSIGHTS: Shape = Filled(&Object(&[
     optional("learnings", NOTES, "What was learnt."),
     optional("patterns", NOTES, "What occurred more than once."),

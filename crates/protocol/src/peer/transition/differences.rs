@@ -1,4 +1,4 @@
-//! The differences between a document and the one that its transition should have made.
+//! The differences between a document and the one that its transition should have made. `docs/peer.md` lists the rules (`F8`).
 
 use serde_json::Value;
 
@@ -12,8 +12,8 @@ pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation>
     if expected == new {
         return Vec::new();
     }
-    // A change of an unknown field breaks F8. `unknown_restored` is `new` with the expected unknown fields, so the two
-    // differ only in unknown fields.
+    // A change of an unknown field, which the format does not define, breaks F8. `unknown_restored` is `new` with the expected
+    // unknown fields, so the two differ only in unknown fields.
     let mut unknown_restored = new.clone();
     UnknownFields::of(expected).put(&mut unknown_restored);
     let (expected, unknown_restored, new) =
@@ -92,6 +92,7 @@ fn violation(rule: &'static str, difference: Difference) -> Violation {
     Violation { rule, pointer, message, repair }
 }
 
+/// Returns the violation by a phase that may not be taken over from another cycle.
 pub(super) fn not_reusable(phase: Phase, error: &ChangeError) -> Violation {
     Violation {
         rule: MATRIX_RULE,

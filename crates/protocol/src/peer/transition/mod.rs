@@ -1,4 +1,4 @@
-//! Recognises which transition of the protocol's matrix a write is, or why it is none.
+//! Recognises which transition of the matrix (the table "Transitions" in `docs/peer.md`) a write is, or why it is none.
 //!
 //! A write is recognised by the history entry that it appends. From the old document, the entry and the values that
 //! the transition may set (an output, an error, unknown fields), [`change`] makes the expected document. A write that
@@ -19,8 +19,8 @@ use super::document::{
 use crate::check::Violation;
 use differences::differences;
 
-/// The rule that a write breaks if it changes fields that its transition may not change. `docs/peer.md` has no id for
-/// it.
+/// The id of the rule that a write breaks if it changes fields that its transition may not change. It is not
+/// among the rules in `docs/peer.md`.
 pub(super) const MATRIX_RULE: &str = "matrix";
 
 /// What a write does.
@@ -59,7 +59,7 @@ pub enum WriteRefusal {
 }
 
 impl WriteRefusal {
-    /// The specified name of the error.
+    /// The original's word for the error.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Violations(_) => "schema_validation_failed",

@@ -1,4 +1,4 @@
-//! Reads `checks` of a step: names of the configuration, and commands.
+//! Reads the key `checks` of a step: a list of names of checks in `[checks]`, and of commands.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_check_is_a_name_a_list_of_arguments_or_a_line_for_the_shell() {
         let read = checks("[test, {run: [cargo, clippy], name: lint, timeout: 5m}, {run: 'make | tee out'}]")
             .unwrap();
-        let own = |name: &str, command: &[&str], minutes| {
+        let command_check = |name: &str, command: &[&str], minutes| {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
             let timeout = Duration::from_mins(minutes);
             StepCheck::Command(CheckSpec { name: name.to_owned(), command, timeout })
@@ -145,8 +145,8 @@ mod tests {
             read,
             [
                 StepCheck::Named("test".to_owned()),
-                own("lint", &["cargo", "clippy"], 5),
-                own("check 3", &["sh", "-c", "make | tee out"], 30),
+                command_check("lint", &["cargo", "clippy"], 5),
+                command_check("check 3", &["sh", "-c", "make | tee out"], 30),
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Tree → draft: every key is known and has its type; ids and references are still text.
+//! Reads the tree of a workflow file as a draft, in which every key is known and has its type. Ids and references are still text.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,8 +18,7 @@ use crate::located::{Located, MappingEntry, Node, Problems, Rule, SourcePos, Val
 /// Keys that are about attempts, which a person does not make.
 pub(super) const ATTEMPT_KEYS: [&str; 5] = ["model", "timeout", "max_attempts", "checks", "worktree"];
 
-/// Keys of the specified format that are refused, because the format does not say when they hold, and what to use
-/// instead.
+/// Keys of the original's format that are refused because it does not say when their conditions hold, and what to use instead.
 const UNSUPPORTED_KEYS: [(&str, &str); 2] = [
     ("until_condition", "use a gate with `loop_back_to`, which repeats until its report passes"),
     ("merge_conditions", "use `checks`, which judge the step before it is merged, or `gates`"),
@@ -32,7 +31,7 @@ pub(super) struct Draft {
     pub(super) steps: Vec<StepDraft>,
 }
 
-/// A step as far as it could be read. A required field that is `None` has been reported.
+/// A step, as far as it could be read. If a required field is `None`, a problem says why.
 pub(super) struct StepDraft {
     pub(super) id: Option<Located<String>>,
     pub(super) agent: Option<String>,

@@ -29,7 +29,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, BadDuration> {
     } else if text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'h' | b'm' | b's')) {
         text.parse::<SignedDuration>().map_err(|_| unreadable())?.unsigned_abs()
     } else {
-        // jiff reads more, such as `PT1H`, `1.5 hours` and `5m ago`. The JSON Schema for editors does not allow that.
+        // jiff would read more, such as `PT1H`, `1.5 hours` and `5m ago`, which the JSON Schema for editors does not allow.
         return Err(unreadable());
     };
     match length {

@@ -38,7 +38,7 @@ pub(super) fn text(entry: &MappingEntry, problems: &mut Problems) -> Option<Loca
     }
 }
 
-/// A prompt: a path, or a block of text (`|`), which ends with a line break.
+/// A prompt: a path, or a block of text (`|`). Only a block contains a line break: it ends with one.
 pub(super) fn prompt(entry: &MappingEntry, problems: &mut Problems) -> Option<Located<Prompt>> {
     let Located { value, pos } = text(entry, problems)?;
     let written = entry.value.scalar_text().filter(|text| text.contains('\n'));
@@ -209,7 +209,7 @@ pub(super) fn duration(entry: &MappingEntry, problems: &mut Problems) -> Option<
         Ok(duration) => Some(duration),
         Err(error) => {
             let message = match error {
-                // The hint says the rest.
+                // Not the error's own text, which repeats what the hint says.
                 BadDuration::Unreadable(text) => format!("`{text}` is not a length of time"),
                 BadDuration::Zero | BadDuration::TooLong(_) => format!("bad `{}`: {error}", entry.key.value),
             };

@@ -14,7 +14,7 @@ pub struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requirement {
     Always,
-    /// Required unless a person works on the step.
+    /// Required unless the step asks a person (`agent: person`).
     UnlessPerson,
     Optional,
 }
@@ -24,6 +24,7 @@ pub enum Requirement {
 pub enum ValueType {
     /// A text that is not empty.
     Text,
+    /// A text that may be empty.
     AnyText,
     /// An id that is safe as a file name and in a variable.
     Id,

@@ -1,4 +1,5 @@
-//! Checks over all steps of a draft: ids are safe and unique, references are known, and no step waits for itself.
+//! Checks over all steps of a draft: ids are safe and unique, references are known, and no step waits for itself. A draft is a
+//! workflow file whose keys and types are checked, and whose ids and references are still text.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,13 +25,13 @@ pub(super) struct Edges {
     pub(super) needs_incomplete: bool,
     pub(super) next_on_success: Vec<Located<usize>>,
     pub(super) loop_back_to: Option<Located<usize>>,
-    /// The step that a data loop takes its items from, or is paired with.
+    /// The step that a data loop names in `items_from_step` or `with`.
     pub(super) loop_source: Option<Located<usize>>,
-    /// For each condition of `when`, the step that it is about.
+    /// For each test in `when`, the step that it names, if it names one.
     pub(super) when: Vec<Option<Located<usize>>>,
 }
 
-/// Checks the ids and returns them, with `None` for each that was reported.
+/// Checks the ids and returns one for each step: `None` if it is missing or was reported as a problem.
 pub(super) fn check_ids(steps: &[StepDraft], problems: &mut Problems) -> Vec<Option<StepId>> {
     let mut first: BTreeMap<&str, SourcePos> = BTreeMap::new();
     let ids = steps.iter().map(|step| {
@@ -128,8 +129,8 @@ impl Resolver<'_> {
 
 /// Warns about `next_on_success` references to steps that do not need this one.
 pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &mut Problems) {
-    for (index, edge) in edges.iter().enumerate() {
-        for next in &edge.next_on_success {
+    for (index, step_edges) in edges.iter().enumerate() {
+        for next in &step_edges.next_on_success {
             if edges[next.value].needs.iter().any(|need| need.value == index) {
                 continue;
             }
@@ -144,8 +145,8 @@ pub(super) fn check_successors(steps: &[StepDraft], edges: &[Edges], warnings: &
 
 /// Checks that gates loop back to a step they depend on, directly or not. Any other step would not lead to the gate again.
 pub(super) fn check_loop_backs(steps: &[StepDraft], edges: &[Edges], problems: &mut Problems) {
-    for (index, edge) in edges.iter().enumerate() {
-        let Some(Located { value: target, pos }) = &edge.loop_back_to else { continue };
+    for (index, step_edges) in edges.iter().enumerate() {
+        let Some(Located { value: target, pos }) = &step_edges.loop_back_to else { continue };
         if is_ancestor(*target, index, edges) {
             continue;
         }
@@ -238,8 +239,8 @@ fn shortest_cycle(start: usize, edges: &[Edges], groups: &[usize]) -> Option<Vec
 fn groups(edges: &[Edges]) -> Vec<usize> {
     let mut graph = DiGraph::<(), (), usize>::default();
     let nodes: Vec<_> = edges.iter().map(|_| graph.add_node(())).collect();
-    for (edge, node) in edges.iter().zip(&nodes) {
-        for need in &edge.needs {
+    for (step_edges, node) in edges.iter().zip(&nodes) {
+        for need in &step_edges.needs {
             graph.add_edge(*node, nodes[need.value], ());
         }
     }

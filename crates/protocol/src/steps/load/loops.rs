@@ -124,6 +124,18 @@ pub(super) fn read(entry: &MappingEntry, problems: &mut Problems) -> Option<Loop
             problems.add(entry.key.pos, Rule::NoEffect, message, format!("remove `{key}`"));
         }
     }
+    let names = [("item_var", "item"), ("index_var", "index")].map(|(key, default)| {
+        get(key)
+            .and_then(|entry| entry.value.to_json().as_str().map(str::to_owned))
+            .unwrap_or_else(|| default.to_owned())
+    });
+    // The names of the variables are in capitals.
+    if names[0].eq_ignore_ascii_case(&names[1])
+        && let Some(entry) = get("item_var").or(get("index_var"))
+    {
+        let message = format!("the variables of the item and of its index are both called `{}`", names[0]);
+        problems.add(entry.key.pos, Rule::UnsafeId, message, "choose another name for one of them");
+    }
     Some(LoopDraft {
         pos: entry.key.pos,
         source,
@@ -150,7 +162,7 @@ fn read_source(entry: &MappingEntry, problems: &mut Problems) -> Option<SourceDr
     })
 }
 
-/// A name that can be part of the name of a variable.
+/// Reads a name that becomes part of the name of an environment variable.
 fn variable(entry: &MappingEntry, problems: &mut Problems) -> Option<String> {
     let text = field::text(entry, problems)?;
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -231,6 +243,7 @@ fn check_paired(
         let message = format!("`gates` has no effect on `{this}`, which starts with the items of `{other}`");
         problems.add(items_owner.pos, Rule::NoEffect, message, format!("move `gates` to `{other}`"));
     }
+    // Whether a step runs for each of these items: their owner, or a step that is paired with it.
     let is_member = |step: usize| {
         step == items_owner.value
             || edges[step].loop_source.as_ref().is_some_and(|source| source.value == items_owner.value)

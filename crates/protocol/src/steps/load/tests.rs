@@ -524,11 +524,11 @@ fn aliases_that_expand_to_gigabytes_are_refused() {
     );
     let deep = format!("metadata: {}{}", "[".repeat(100), "]".repeat(100));
     refused(&deep, "1:74 [too-large] this is nested more than 64 levels deep (make it flatter)");
-    let mut stairs = "metadata:\n  a0: &a0 [x]\n".to_owned();
+    let mut nested_aliases = "metadata:\n  a0: &a0 [x]\n".to_owned();
     for level in 1..200 {
-        writeln!(stairs, "  a{level}: &a{level} [*a{}]", level - 1).unwrap();
+        writeln!(nested_aliases, "  a{level}: &a{level} [*a{}]", level - 1).unwrap();
     }
-    refused(&stairs, "64:13 [too-large] this is nested more than 64 levels deep (make it flatter)");
+    refused(&nested_aliases, "64:13 [too-large] this is nested more than 64 levels deep (make it flatter)");
     refused(
         &"#".repeat(16 * 1024 * 1024 + 1),
         "1:1 [too-large] the file has 16777217 bytes, the limit is 16777216 (make it shorter, or split it)",

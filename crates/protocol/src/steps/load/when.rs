@@ -13,7 +13,7 @@ pub(super) const COMPARISONS: [&str; 6] = ["is", "is_not", "above", "at_least", 
 const HINT: &str = "write `when: {step: test, status: COMPLETED}`, `when: {step: test, metric: failures, above: 0}` or \
                     `when: {artifact: PLAN.md}`, or a list of them";
 
-/// A condition whose reference is still text.
+/// A condition of `when`. The step that it asks about is still text: [`Self::build`] takes its id.
 pub(super) struct WhenDraft {
     pos: SourcePos,
     test: Test,
@@ -34,7 +34,7 @@ impl WhenDraft {
         }
     }
 
-    /// Returns the condition; `None` if its reference was reported.
+    /// Returns the condition; `None` if it names no step of the workflow, which was reported as a problem.
     pub(super) fn build(self, step: Option<StepId>) -> Option<When> {
         Some(match self.test {
             Test::Status(_, status) => When::Status { step: step?, status },

@@ -11,10 +11,10 @@ use crate::steps::document::Document;
 use crate::steps::step::Verdict;
 use crate::steps::workflow::{DataLoop, ItemsSource, StepSpec};
 
-/// The effect that reads the list of items, which changes nothing, and the field of its report.
+/// The name of the effect that reads the list of items, and of the field with the list in its report. The effect changes nothing.
 pub const ITEMS: &str = "items";
 
-/// Returns the effect that reads the items of a step.
+/// Returns the effect that reads the items of a step. `None` without a data loop, and if another step reads the items.
 pub(in crate::steps) fn effect(document: &Document, step: &StepSpec) -> Option<Effect> {
     let arguments = match &step.data_loop.as_ref()?.source {
         ItemsSource::Items(items) => json!({ "items": items }),
@@ -28,6 +28,7 @@ pub(in crate::steps) fn effect(document: &Document, step: &StepSpec) -> Option<E
     Some(Effect { name: ITEMS, arguments })
 }
 
+/// Reads the report of that effect. The verdict is the number of items.
 pub(in crate::steps) fn parse(step: &StepSpec, report: &Report) -> ParsedReport<Verdict> {
     match reported_items(step, report) {
         Some(items) => match u32::try_from(items.len()) {
@@ -46,7 +47,7 @@ pub(in crate::steps) fn reported_items(step: &StepSpec, report: &Report) -> Opti
     Some(items.iter().take(limit).cloned().collect())
 }
 
-/// Returns the data loop, the item, its number and how many there are, if the id is that of an item.
+/// Returns the data loop, the item, its number (from 1) and the number of items. `None` if the id is not that of an item.
 fn item<'a>(
     definition: &'a Definition,
     document: &'a Document,
@@ -54,12 +55,13 @@ fn item<'a>(
 ) -> Option<(&'a DataLoop, &'a Value, u32, usize)> {
     let (step, number) = definition.item_of(id)?;
     let step = definition.step(step);
+    // The owner is the step itself, or the step whose items it shares.
     let items = &document.progress.get(definition.items_owner(step)?.id.as_str())?.items;
     let value = items.get(usize::try_from(number - 1).ok()?)?;
     Some((step.data_loop.as_ref()?, value, number, items.len()))
 }
 
-/// Returns the prompt of a step, with the item if it is one.
+/// Returns the prompt of a step. If the id is that of an item, the item follows the prompt.
 pub(in crate::steps) fn prompt(definition: &Definition, document: &Document, id: &StepId) -> String {
     let prompt = definition.prompt(id);
     match item(definition, document, id) {
@@ -71,7 +73,7 @@ pub(in crate::steps) fn prompt(definition: &Definition, document: &Document, id:
     }
 }
 
-/// Returns the variables with the item and its index, from 0.
+/// Returns the environment variables with the item and its index (from 0). Empty if the id is not that of an item.
 pub(in crate::steps) fn variables(
     definition: &Definition,
     document: &Document,

@@ -1,9 +1,9 @@
 //! Data loops: which items of which steps can start, and what a loop-back inside an item resets.
 //!
 //! A step with a data loop has items, each a step of its own: `code.1`, `code.2`. Steps that are paired by `with` work on an
-//! item one after the other before the next item begins, up to `parallel` items at once. The step that has the list of
-//! items is the leader of the loop; the leader and the steps that are paired with it are the members. Nothing here is
-//! used for workflows without data loops.
+//! item one after the other, and on up to `parallel` items at once. The step whose list is read is the owner of the items
+//! (`items_owner`). The members of the loop are the owner and the steps that are paired with it. Nothing here is used for
+//! workflows without data loops.
 
 use std::collections::BTreeSet;
 
@@ -111,8 +111,8 @@ pub(in crate::steps) fn startable(definition: &Definition, state: &State) -> Vec
 
 /// Returns the numbers of the items that are worked on: the first `parallel` ones that are open.
 ///
-/// With [`OnFailure::Continue`], later items start in place of a failed one. When the failed item is retried, it comes
-/// after the items in progress.
+/// With [`OnFailure::Continue`], later items start in place of a failed one. A failed item that is retried comes last, so
+/// that it does not take the place of an item in progress.
 fn open_items(definition: &Definition, state: &State, items_owner: &StepSpec) -> Vec<u32> {
     let last = state.item_counts.get(&items_owner.id).copied().unwrap_or(0);
     let parallel = items_owner.data_loop.as_ref().map_or(1, |data_loop| data_loop.parallel.get());

@@ -1,8 +1,8 @@
 //! The phases of a step: what the engine does with it, one after the other, from `when` to the approval.
 //!
-//! Each phase is a turn of the step, and the phase decides what works on that turn. Two phases have no turn: the work
-//! on items, which have their own, and the one after an approval. A step with nothing but an agent has one phase. A
-//! step with a data loop has no work of its own: its items have.
+//! Each phase is a turn of the step, and the phase decides what works on that turn. Two phases have no turn:
+//! [`Phase::WorkOnItems`], because each item has turns of its own, and [`Phase::Approved`], because nothing is left to do.
+//! A step with nothing but an agent has one phase. In a step with a data loop the items are worked on, not the step.
 
 pub(super) mod items;
 pub(super) mod loops;
@@ -36,7 +36,7 @@ pub enum Phase {
     Checks,
     /// A person is asked about the agent's work (`human_in_the_loop`).
     Approval,
-    /// A person has approved. A transition of its own completes the step.
+    /// A person has approved. A deferred transition completes the step.
     #[serde(rename = "answered")]
     Approved,
 }
@@ -48,6 +48,7 @@ impl Definition {
         let is_item = self.item_of(id).is_some();
         let source = step.data_loop.as_ref().filter(|_| !is_item).map(|data_loop| &data_loop.source);
         let repeats = source.is_some();
+        // The items of another step, which has read them.
         let is_paired = matches!(source, Some(ItemsSource::With(_)));
         let all = [
             (!is_item && !step.when.is_empty(), Phase::When),
@@ -72,8 +73,8 @@ impl Definition {
         self.phases(id).find(|other| *other > phase)
     }
 
-    /// Returns what works on the step in this phase. Waiting for conditions is a question, like an approval: their file
-    /// answers it, or a person does.
+    /// Returns what works on the step in this phase. Waiting for conditions is like waiting for a person's approval, because
+    /// a person may answer in place of the file that says whether they hold.
     pub fn kind_in(&self, id: &StepId, phase: Phase) -> StepKind {
         match phase {
             Phase::Conditions | Phase::Approval | Phase::Approved => StepKind::Person,

@@ -1,4 +1,4 @@
-//! What `steps` asks people, and how their answers are read: from commands, and from the files that the format has for it.
+//! What `steps` asks people, and how their answers are read: from commands, and from the answer files of the original.
 
 use serde_json::Value;
 
@@ -117,12 +117,12 @@ pub(in crate::steps) fn answer_file(
     document: &Document,
     id: &StepId,
 ) -> Option<AnswerFile> {
-    let head = &document.run_fields;
+    let run_fields = &document.run_fields;
     match wait(definition, document, id)? {
         Wait::Conditions => Some(AnswerFile::ManyQuestions(definition.gate_state_file()?.to_owned())),
         Wait::Person => Some(AnswerFile::OneQuestion(layout::manual_input_path(
-            &head.manual_inputs_dir,
-            &head.run_id,
+            &run_fields.manual_inputs_dir,
+            &run_fields.run_id,
             id.as_str(),
         ))),
     }
@@ -137,13 +137,13 @@ pub(in crate::steps) fn parse_answer_file(
     let parsed: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
     match wait(definition, document, id) {
         None => Err(format!("`{id}` asks nothing")),
-        Some(Wait::Conditions) => conditions_hold(&definition.step(id).gates, &parsed),
-        Some(Wait::Person) => manual_input(&parsed).map(Some),
+        Some(Wait::Conditions) => parse_conditions(&definition.step(id).gates, &parsed),
+        Some(Wait::Person) => parse_manual_input(&parsed).map(Some),
     }
 }
 
-/// Reads the file of an answer: a boolean `approved`, and optionally `reason` and `text`.
-fn manual_input(file: &Value) -> Result<Answer, String> {
+/// Reads the answer file of one question: a boolean `approved`, and optionally `reason` and `text`.
+fn parse_manual_input(file: &Value) -> Result<Answer, String> {
     let Value::Object(fields) = file else { return Err("it is not a JSON object".to_owned()) };
     let approved = match fields.get("approved") {
         Some(Value::Bool(approved)) => *approved,
@@ -166,8 +166,9 @@ fn manual_input(file: &Value) -> Result<Answer, String> {
     })
 }
 
-/// Reads the file with the conditions: each name is `true` or `false`. A name that is missing is false.
-fn conditions_hold(names: &[String], file: &Value) -> Result<Option<Answer>, String> {
+/// Reads the file with the conditions: each name is `true` or `false`. A name that is missing is false. Returns `None` until
+/// all of `names` are true.
+fn parse_conditions(names: &[String], file: &Value) -> Result<Option<Answer>, String> {
     let Value::Object(conditions) = file else { return Err("it is not a JSON object".to_owned()) };
     if let Some((name, _)) = conditions.iter().find(|(_, value)| !value.is_boolean()) {
         return Err(format!("`{name}` is neither `true` nor `false`"));
@@ -185,11 +186,11 @@ mod tests {
 
     #[test]
     fn an_answer_file_needs_a_boolean() {
-        assert_eq!(manual_input(&json!({ "approved": true })), Ok(Answer::Approve { text: None }));
+        assert_eq!(parse_manual_input(&json!({ "approved": true })), Ok(Answer::Approve { text: None }));
         let rejected = Answer::Reject { reason: "too dark\nsee the second page".to_owned() };
         let file = json!({ "approved": false, "reason": "too dark", "text": "see the second page" });
-        assert_eq!(manual_input(&file), Ok(rejected));
-        let with_text = manual_input(&json!({ "approved": true, "text": "ship it", "by": 3 })).unwrap();
+        assert_eq!(parse_manual_input(&file), Ok(rejected));
+        let with_text = parse_manual_input(&json!({ "approved": true, "text": "ship it", "by": 3 })).unwrap();
         assert!(approves(&with_text) && with_text.text() == Some("ship it"), "{with_text:?}");
         for (file, reason) in [
             (json!({}), "no field `approved`"),
@@ -198,14 +199,14 @@ mod tests {
             (json!(true), "not a JSON object"),
             (json!({ "approved": false, "reason": 3 }), "`reason` is not a string"),
         ] {
-            assert!(manual_input(&file).unwrap_err().contains(reason), "{file}");
+            assert!(parse_manual_input(&file).unwrap_err().contains(reason), "{file}");
         }
     }
 
     #[test]
     fn conditions_are_booleans_and_a_missing_name_is_false() {
         let names = ["ci".to_owned(), "legal".to_owned()];
-        let holds = |file: Value| conditions_hold(&names, &file).map(|answer| answer.is_some());
+        let holds = |file: Value| parse_conditions(&names, &file).map(|answer| answer.is_some());
         assert_eq!(holds(json!({ "ci": true, "legal": true, "other": false })), Ok(true));
         assert_eq!(holds(json!({ "ci": true, "legal": false })), Ok(false));
         assert_eq!(holds(json!({ "ci": true })), Ok(false));

@@ -15,7 +15,7 @@ use crate::steps::phases::people;
 use crate::steps::{PERSON, Steps, Verdict, layout};
 use crate::{RunId, StepId, Timestamp};
 
-/// Records that a turn waits. A step that waits for conditions has not started.
+/// Records that a turn waits for a person. A step that waits for conditions has not started, and stays as it is.
 pub(super) fn record_wait(
     definition: &Definition,
     document: &mut Document,
@@ -23,8 +23,8 @@ pub(super) fn record_wait(
     at: Timestamp,
     parts: &mut Parts,
 ) {
-    let head = &document.run_fields;
-    let path = layout::manual_input_path(&head.manual_inputs_dir, &head.run_id, id.as_str());
+    let run_fields = &document.run_fields;
+    let path = layout::manual_input_path(&run_fields.manual_inputs_dir, &run_fields.run_id, id.as_str());
     let phase = document.phase(definition, id);
     match phase {
         Phase::Conditions => return,
@@ -101,7 +101,7 @@ pub(super) fn rejection(
     Some(Finding { from: id.to_string(), report_path: String::new(), report })
 }
 
-/// Whether the entry is the rejection of a step that is not a gate.
+/// Whether the entry is the rejection of a step that is not a gate. The rejection of a gate is `Verdict::GateFailed`.
 pub(super) fn is_rejected(entry: &Entry<Steps>) -> bool {
     matches!(&entry.input, Input::Fact { fact: Fact::Answered { verdict: Verdict::Rejected, .. }, .. })
 }

@@ -1,4 +1,4 @@
-//! The checks of a step.
+//! Records in the document the results of checks, and the end of the attempts that the engine makes without an agent.
 
 use serde_json::Map;
 
@@ -73,8 +73,8 @@ pub(super) fn check_finding(
     Some(Finding { from: id.to_string(), report_path: String::new(), report })
 }
 
-/// Records the end of an attempt of the engine itself (`when`, items, checks). The results of the agent stay; its log
-/// grows.
+/// Records the end of an attempt without an agent, in which the engine evaluates `when`, reads the items or runs the checks.
+/// The results of the step's agent stay; its log grows.
 pub(super) fn record_engine_attempt_end(
     step: &mut StepDocument,
     consequence: AttemptConsequence,

@@ -14,7 +14,7 @@ use crate::steps::phases::items;
 use crate::steps::phases::loops::{self, item_id};
 use crate::{StepId, Timestamp};
 
-/// Records the items of a step, for it and the steps that are paired with it.
+/// Records the items that a step has read, for it and for the steps that share them (`loop: {with: …}`).
 pub(super) fn record_items(
     definition: &Definition,
     document: &mut Document,
@@ -49,7 +49,7 @@ pub(super) fn record_items(
     }
 }
 
-/// Gives a step with a data loop the results of its items.
+/// Gives a step with a data loop the results of its items. It stays `Running`: the caller completes it.
 pub(super) fn collect_results(
     definition: &Definition,
     document: &mut Document,
@@ -79,7 +79,7 @@ pub(super) fn collect_results(
     step.status = Status::Running;
 }
 
-/// Updates the step of each item that the entry changes: its status follows from those of its items.
+/// Updates each step of which the entry changes an item: its status follows from those of its items.
 pub(super) fn record_parents(
     definition: &Definition,
     document: &mut Document,
@@ -141,8 +141,8 @@ fn items_of<'a>(document: &'a Document, id: &'a StepId) -> impl Iterator<Item = 
     (1..).map_while(move |number| document.items.get(item_id(id, number).as_str()))
 }
 
-/// Stores the findings about items whose list is read again. The finding of a gate that loops back to a step outside of
-/// the data loop goes to that step.
+/// Stores the findings about items that a restart removes, until the list of items has been read again. `restarted` are
+/// the steps that start again: the finding of a gate that loops back to one of them goes to that step.
 pub(super) fn keep_findings(
     definition: &Definition,
     document: &mut Document,
@@ -203,7 +203,7 @@ fn restore_findings(document: &mut Document, id: &StepId, parts: &mut Parts) {
     }
 }
 
-/// Removes items whose list is read again.
+/// Removes items whose list is read again, and everything that is stored about them.
 pub(super) fn forget_items(document: &mut Document, ids: &[StepId], parts: &mut Parts) {
     for id in ids {
         let id = id.as_str();

@@ -69,7 +69,7 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
             Change::Started { attempt, counted_attempt, .. } => {
                 let id = &attempt.step;
                 match document.phase(definition, id) {
-                    // The step itself has not started: `when` decides whether it does.
+                    // This attempt only evaluates the step's `when`: the step itself has not started.
                     Phase::When => continue,
                     Phase::Checks => {
                         step(document, id, &mut parts).status = Status::Running;
@@ -207,7 +207,7 @@ fn record_transition(
     match transition {
         ProtocolChange::Entered { step: id, phase } => {
             record_phase(document, id, Some(*phase), parts);
-            // The attempt has ended, and the step has not.
+            // Only the attempt has ended: the step goes on with another phase.
             let step = step(document, id, parts);
             if step.status == Status::Completed {
                 step.status = Status::Pending;
@@ -243,12 +243,13 @@ fn record_transition(
                 document.findings.insert(id.to_string(), findings);
                 parts.touch(findings_part(id.as_str()));
             } else if is_gate_failure(entry) {
-                // No iteration is left. The finding is for a run that starts again at the target.
+                // No iteration is left. If a user restarts the run at the target, the target is given the finding.
                 record_gate_finding(document, id, phase, entry, evidence, parts);
             }
             let step = step(document, id, parts);
             complete(step, entry.at);
-            // The same entry has completed it, with a rejection or with a gate failure that exceeds the iterations.
+            // The step is completed here if its last attempt has reported: a person rejected it, its checks failed, or its
+            // gate failed and no iteration is left. An exhausted step is failed already, with its error.
             if step.status == Status::Completed {
                 step.status = Status::Failed;
                 if is_rejected(entry) {
@@ -265,15 +266,15 @@ fn record_transition(
             }
         }
         ProtocolChange::Reset { gates, targets, steps, items, reopened } => {
-            // First: a gate may be an item that is forgotten.
-            let found: Vec<_> =
+            // Taken before the items are forgotten, because a gate may be one of them.
+            let gate_findings: Vec<_> =
                 gates.iter().filter_map(|gate| take_gate_finding(document, gate, parts)).collect();
             items::forget_items(document, items, parts);
             items::reopen(document, reopened, parts);
             let blocked_by = gates.first().map(|gate| definition.step(gate).id.clone());
             reset(document, gates, blocked_by.as_ref(), targets, steps, parts);
             for target in targets {
-                document.findings.insert(target.to_string(), found.clone());
+                document.findings.insert(target.to_string(), gate_findings.clone());
                 parts.touch(findings_part(target.as_str()));
             }
         }
@@ -372,8 +373,8 @@ fn is_gate_failure(entry: &Entry<Steps>) -> bool {
     }
 }
 
-/// Completes a step that is still running after its last attempt has ended: one that a person answered, or whose items
-/// are done.
+/// Completes a step that is still running although its last attempt has ended: one that a person answered, or a data
+/// loop whose items are done. Leaves any other step as it is.
 fn complete(step: &mut StepDocument, at: Timestamp) {
     if step.status == Status::Running {
         step.status = Status::Completed;
@@ -381,7 +382,8 @@ fn complete(step: &mut StepDocument, at: Timestamp) {
     }
 }
 
-/// Says why a gate failed. A report of checks counts in their phase only: a merge reports checks of its own.
+/// Says why a gate failed. The checks in the report are named only in the phase of the step's checks: in another phase,
+/// they are those that follow a merge.
 fn gate_failure(phase: Phase, evidence: Option<&Evidence>) -> String {
     if phase == Phase::Checks {
         return format!("Gate failure: {}", failed_checks_text(evidence));
@@ -442,9 +444,9 @@ fn reset(
     }
 }
 
-fn record_start(step: &mut StepDocument, counted_attempt: u32, at: Timestamp) {
+fn record_start(step: &mut StepDocument, attempts: u32, at: Timestamp) {
     step.status = Status::Running;
-    step.attempts = counted_attempt;
+    step.attempts = attempts;
     step.started_at = Some(at.into());
     step.ended_at = None;
     step.blocked_by_loop = None;
@@ -489,6 +491,7 @@ fn record_end(
             step.attempts = step.attempts.saturating_sub(1);
             step.last_error = error.or(step.last_error.take());
         }
+        // The reason for the stop, if it is recorded, says more than the error of the stopped attempt.
         AttemptConsequence::Released => {
             step.status = Status::Pending;
             step.attempts = step.attempts.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The files of `coordination/`, by name.
+//! The files of `coordination/`, the original's store, by name. A mailbox is a file with the messages to a role.
 
 use serde_json::{Map, Value, json};
 
@@ -19,6 +19,7 @@ impl Document {
             let messages: Vec<_> = own.map(super::Message::to_json).collect();
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
+        // `store` has the files from which the run was imported.
         let Some(Imported { store, unchanged }) = &self.imported else { return files };
         if *unchanged {
             // The two mailboxes that the original does not have are left out unless they were imported.
@@ -26,8 +27,8 @@ impl Document {
         }
         for (name, value) in &mut files {
             match store.files.get(name) {
-                Some(found) if *unchanged && !store.damaged.contains(name) => value.clone_from(found),
-                Some(found) => add_missing(value, found),
+                Some(imported) if *unchanged && !store.damaged.contains(name) => value.clone_from(imported),
+                Some(imported) => add_missing(value, imported),
                 None => {}
             }
         }
@@ -81,12 +82,13 @@ impl Document {
         add("quality_metrics", (!quality.is_empty()).then_some(Value::Object(quality)));
         add("closed", group.closed().map(Into::into));
         add("closed_reason", group.closed_because.clone().map(Into::into));
+        // Only of an imported group: its files claim that it is complete.
         add("claimed_complete", group.claimed_complete.then_some(true.into()));
         shown
     }
 }
 
-/// Optional members that only the engine sets: except for null, they are not taken over from an imported store.
+/// Optional members that only the engine sets. An imported value of such a member is dropped, unless it is null.
 const DERIVED: [&str; 8] = [
     "start_time",
     "end_time",
@@ -98,12 +100,12 @@ const DERIVED: [&str; 8] = [
     "closed_reason",
 ];
 
-/// Adds the members of `found` that `shown` does not have, at every level. Entries of lists are matched by id, or by
-/// position if they have none.
-fn add_missing(shown: &mut Value, found: &Value) {
-    match (shown, found) {
-        (Value::Object(shown), Value::Object(found)) => {
-            for (name, value) in found {
+/// Adds the imported members that `shown` does not have, at every level. Entries of lists are matched by `id` or `group_id`, or
+/// by position if they have neither. An imported list may also be an object with the ids as keys.
+fn add_missing(shown: &mut Value, imported: &Value) {
+    match (shown, imported) {
+        (Value::Object(shown), Value::Object(imported)) => {
+            for (name, value) in imported {
                 match shown.get_mut(name) {
                     Some(member) => add_missing(member, value),
                     None if DERIVED.contains(&name.as_str()) && !value.is_null() => {}
@@ -113,15 +115,15 @@ fn add_missing(shown: &mut Value, found: &Value) {
                 }
             }
         }
-        (Value::Array(shown), found @ (Value::Array(_) | Value::Object(_))) => {
-            for (index, found) in objects(Some(found.clone()), "id").into_iter().enumerate() {
-                let id = found.get("id").or(found.get("group_id"));
+        (Value::Array(shown), imported @ (Value::Array(_) | Value::Object(_))) => {
+            for (index, entry) in objects(Some(imported.clone()), "id").into_iter().enumerate() {
+                let id = entry.get("id").or(entry.get("group_id"));
                 let matching = match id {
                     Some(id) => shown.iter_mut().find(|shown| shown["id"] == *id),
                     None => shown.get_mut(index).filter(|shown| shown.is_object()),
                 };
                 if let Some(matching) = matching {
-                    add_missing(matching, &Value::Object(found));
+                    add_missing(matching, &Value::Object(entry));
                 }
             }
         }

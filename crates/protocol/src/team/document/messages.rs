@@ -98,9 +98,9 @@ pub struct Message {
     pub group: Option<GroupId>,
     pub id: String,
     pub timestamp: Timestamp,
-    /// The members that only this mailbox has.
+    /// The members that messages of only this mailbox have.
     pub body: Map<String, Value>,
-    /// The turn whose attempts receive it. The message is read from the commit on that starts the first of them.
+    /// The turn whose attempts receive it. Set by the commit that starts the first of them; from then on the message is `read`.
     pub received_by: Option<(StepId, Turn)>,
 }
 

@@ -1,4 +1,5 @@
-//! The document: the content of the original's six files, stored in parts so that a commit changes few of them.
+//! The document: the content of the files in `coordination/`, the original's store. It is stored in parts, of which a commit
+//! changes few.
 
 mod files;
 mod messages;
@@ -46,6 +47,7 @@ pub struct RunPart {
     pub max_parallel: u8,
     /// `iteration` of `orchestrator_state.json`: how many attempts have started.
     pub iteration: u64,
+    /// `total_spawns` of the same file: counts the same, but an import takes both over as they are.
     pub total_spawns: u64,
     /// `iteration` of `pm_state.json`: how often the plan, or the status of a group in it, has changed.
     pub pm_iteration: u64,
@@ -63,7 +65,7 @@ pub struct RunPart {
     pub steps: BTreeMap<String, StepDocument>,
     /// Why the last claim of completion was refused.
     pub refusal: Option<String>,
-    /// Scope cuts that a person agreed to.
+    /// What a person agreed to leave out: a group that was skipped, or the open rest of a run accepted as complete.
     pub consents: Vec<String>,
 }
 
@@ -135,7 +137,7 @@ pub struct GroupPart {
     /// The summary of the developer's last report.
     pub summary: String,
     pub steps: BTreeMap<String, StepDocument>,
-    /// Whether an imported store claims that the group is complete.
+    /// Whether the imported files claim that the group is complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claimed_complete: bool,
     /// Why a person decides about an imported group.
@@ -214,7 +216,7 @@ pub enum StepDocumentStatus {
     Failed,
 }
 
-/// An imported store, as it was. Members that the original does not define are exported again.
+/// The files of an imported `coordination/`, as they were. Members that the original does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
     pub store: CoordinationFiles,

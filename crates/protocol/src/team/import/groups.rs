@@ -11,8 +11,8 @@ use super::normalize::{NormalizedFiles, objects, texts, to_text};
 use super::{GroupId, ImportedGroup, ImportedStatus, count, time};
 use crate::Timestamp;
 
-/// Returns how far a group is, as the imported files say. Its record takes precedence over the plan, and the plan
-/// over the lists such as `completed_groups`.
+/// Returns how far a group is, as the imported files say. Its record in `group_status.json` takes precedence over the plan in
+/// `pm_state.json`, and the plan over the lists there, such as `completed_groups`.
 pub(super) fn status(normalized: &NormalizedFiles, id: &GroupId, notes: &mut Vec<String>) -> ImportedStatus {
     let record = normalized.status.get(id.as_str());
     let planned = normalized.pm.get("task_groups").and_then(Value::as_array).into_iter().flatten();
@@ -59,8 +59,9 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
         part.start_time = Some(time(record, "start_time").unwrap_or(at));
     }
     let iterations = record.get("iterations").and_then(Value::as_object).unwrap_or(&none);
-    let iterations_of = |name: &str, flat: &str| {
-        u32::try_from(count(iterations, name).max(count(record, flat))).unwrap_or(u32::MAX)
+    // Some files have the counts in the record itself.
+    let iterations_of = |name: &str, record_name: &str| {
+        u32::try_from(count(iterations, name).max(count(record, record_name))).unwrap_or(u32::MAX)
     };
     part.iterations.developer = iterations_of("developer", "developer_iterations");
     part.iterations.qa = iterations_of("qa", "qa_iterations");
@@ -81,6 +82,7 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
             timestamp: time(&entry, "timestamp").unwrap_or(at),
         })
         .collect();
+    // The number is not in the files. Only whether it is 0 is shown.
     part.sent_back = u32::from(part.feedback.iter().any(|entry| entry.decision == "changes_requested"));
     part.blockers = objects(record.get("blockers").cloned(), "description")
         .into_iter()

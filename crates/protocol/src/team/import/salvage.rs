@@ -1,4 +1,4 @@
-//! Parses the files of a store. A damaged file is read up to the damage.
+//! Parses the files in `coordination/`, the store of the original of `team`. A damaged file is read up to the damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::super::document::Mailbox;
 use crate::truncated_json;
 
-/// The files that a store must have. Mailboxes may be missing.
+/// The files that must be there. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
 
-/// The files of another system's store, as far as they could be read. A run is made from its JSON.
+/// The files of the original's store, as far as they could be read. A run is made from the JSON of this.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CoordinationFiles {
     /// By their paths below `coordination/`.
@@ -19,7 +19,7 @@ pub struct CoordinationFiles {
     /// The files of which only the beginning could be read.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub damaged: BTreeSet<String>,
-    /// What git has on the branches of the groups, by branch. The files only claim it.
+    /// What the branches of the groups have in git, by branch. What the files say about finished work is only a claim.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub branches: BTreeMap<String, BranchWork>,
 }
@@ -32,7 +32,7 @@ pub struct BranchWork {
     pub files: Vec<String>,
 }
 
-/// The files of `coordination/`, read from texts.
+/// The parsed files, and what parsing found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Salvaged {
     pub coordination_files: CoordinationFiles,
@@ -43,12 +43,12 @@ pub struct Salvaged {
 }
 
 impl CoordinationFiles {
-    /// Returns the paths of the files that a store has, relative to its directory.
+    /// Returns the paths of all files that there can be, relative to `coordination/`.
     pub fn names() -> impl Iterator<Item = &'static str> {
         MAIN_FILES.into_iter().chain(Mailbox::ALL.map(Mailbox::file))
     }
 
-    /// Reads the files of a store, by their paths relative to its directory.
+    /// Parses the texts of files, by their paths relative to `coordination/`.
     pub fn read(texts: &BTreeMap<String, String>) -> Salvaged {
         let mut salvaged = Salvaged::default();
         for name in Self::names() {

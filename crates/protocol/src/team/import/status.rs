@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::state::{Blocked, DevelopReason, Stage};
 
-/// What a store says about a group.
+/// What an imported store, the files in `coordination/`, says about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ImportedStatus {
     /// Not complete: the group needs this next. `begun` if a role has worked on it.
@@ -58,7 +58,7 @@ impl ImportedStatus {
         }
     }
 
-    /// Returns whether both belong to the same list of the plan.
+    /// Returns whether both statuses put the group into the same list of the plan, such as `pending_groups`.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Open { begun: one, .. }, Self::Open { begun: other, .. }) => one == other,

@@ -30,7 +30,7 @@ struct Recorder<'a> {
     evidence: Option<&'a Evidence>,
     /// The step that reported, and the fields of its report.
     reported: Option<(Step, Map<String, Value>)>,
-    /// The messages that the step wrote into its private copies.
+    /// The messages that the step added to its private copies of mailbox files.
     written: Vec<(Mailbox, Map<String, Value>)>,
     /// The paths of the parts that changed.
     touched: BTreeSet<String>,
@@ -231,7 +231,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Adds one entry to `decisions_log` for all steps that the entry starts.
+    /// Adds one record to `decisions_log` for all steps that this journal entry starts.
     fn log_starts(&mut self) {
         if self.started.is_empty() {
             return;
@@ -354,7 +354,7 @@ impl Recorder<'_> {
     /// Adds the groups of the reported plan; `split` is the group that they replace.
     fn add_plan(&mut self, split: Option<&GroupId>) {
         let Some((step, fields)) = self.reported.clone() else { return };
-        // Parses the plan as it was parsed for the verdict, when the group that it replaces was still being split.
+        // `verdicts::plan` reads a split only while the group is `Splitting`, as it was when the report became a verdict.
         if let Some(id) = split {
             self.group_mut(id).progress = GroupProgress::Splitting;
         }

@@ -19,7 +19,7 @@ impl Recorder<'_> {
         let Some((step, fields)) = self.reported.clone() else { return };
         if let (Step::Group(id, role), Some(Value::Object(git))) = (&step, fields.get("git")) {
             let has_commits = !texts(git, "commits").is_empty();
-            // The developer may not have reported these: after an import, and after other groups were merged.
+            // Git may have more than the developer has reported: after an import, and after other groups were merged.
             if *role != Role::Developer && has_commits {
                 update_files_and_commits(self.group_mut(id), &fields);
             }
@@ -208,8 +208,8 @@ impl Recorder<'_> {
         planned.map(|group| (group.name.clone(), group.branch_name.clone())).unwrap_or_default()
     }
 
-    /// Sends the engine's message about a report, after the messages that the step itself wrote into the same
-    /// mailbox. The last of those is merged with the engine's, because it reports the same.
+    /// Sends the engine's message about a report. The messages that the step itself wrote into the same mailbox come
+    /// first. The last of those is merged with the engine's, because it reports the same.
     fn send_handover(&mut self, mailbox: Mailbox, group: &GroupId, body: Value) {
         let is_same_mailbox = |(to, _): &mut (Mailbox, _)| *to == mailbox;
         let mut written: Vec<_> =

@@ -9,14 +9,14 @@ use super::super::step::{PmStep, Role, Step};
 use crate::brief::PrivateCopy;
 use crate::report::CopyEdit;
 
-/// Returns the files that the step may read, with what concerns it. `rights` says which of them it may edit.
+/// Returns the files that the step may read, each cut to what concerns the step. The module `rights` says what it may edit.
 pub(in crate::team) fn private_copies(document: &Document, step: &Step) -> Vec<PrivateCopy> {
     let path = |name| format!("{DIRECTORY}/{name}");
     let copy = |(name, value)| PrivateCopy { path: path(name), body: pretty(&value) };
     visible_files(document, step).into_iter().map(copy).collect()
 }
 
-/// Returns the files that the step may read: their paths below `coordination/`, and what concerns the step.
+/// Returns the files that the step may read, each cut to what concerns the step, by their path below `coordination/`.
 pub(in crate::team) fn visible_files(document: &Document, step: &Step) -> Vec<(String, Value)> {
     let whole_files = |names: &[&str]| -> Vec<(String, Value)> {
         document.files().into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
@@ -131,7 +131,7 @@ fn set(fields: &mut Map<String, Value>, name: &str, value: impl Into<Value>) {
     fields.insert(name.to_owned(), value.into());
 }
 
-/// Adds the fields that an edit of the project manager reports.
+/// Adds the fields that an edit by the project manager reports.
 fn add_manager_fields(name: &str, before: &Value, after: &Value, fields: &mut Map<String, Value>) {
     match name {
         "pm_state.json" => {
@@ -165,6 +165,7 @@ fn add_manager_fields(name: &str, before: &Value, after: &Value, fields: &mut Ma
         "orchestrator_state.json"
             if before["status"] != after["status"] && after["status"] == "completed" =>
         {
+            // The original's word for: the request is fulfilled.
             set(fields, "verdict", "BAZINGA");
         }
         _ => {}

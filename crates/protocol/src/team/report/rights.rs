@@ -1,4 +1,4 @@
-//! Which edits of a private copy a step may make. What it may not change is removed from its report and named.
+//! Which members of its private copies a step may change. Other changes are removed from its report and named.
 
 use serde_json::Value;
 
@@ -11,11 +11,12 @@ use crate::report::{CopyEdit, Report};
 /// How many entries an attempt may add to a list.
 const MAX_NEW_ENTRIES: usize = 200;
 
-/// The members of a file that a step may change, and those that only the engine sets: a change of these is dropped
-/// silently.
+/// The members of a file, as JSON pointers, that have rights of their own.
 #[derive(Default)]
 struct MemberRights {
+    /// The step may change these.
     allowed: Vec<String>,
+    /// Only the engine sets these. A change of them is dropped and not named, because it follows from others.
     derived: Vec<String>,
 }
 
@@ -61,12 +62,14 @@ pub(in crate::team) fn remove_unauthorized(
     refused
 }
 
+/// Returns what a step may change in one file. `file` is its content before the edits.
 fn member_rights(document: &Document, step: &Step, name: &str, file: &Value) -> MemberRights {
     let mut members = MemberRights::default();
     members.add_derived(&["/messages/*/read"]);
     match step {
         Step::Pm(_) => add_manager_rights(document, name, file, &mut members),
         Step::Group(id, role) if name == "group_status.json" => {
+            // The file has one member for each group. The step has rights on that of its own group only.
             let mut group_rights = MemberRights::default();
             add_status_rights(*role, &file[id.as_str()], &mut group_rights);
             let below = |names: Vec<String>| names.into_iter().map(|name| format!("/{id}{name}")).collect();
@@ -159,7 +162,7 @@ fn add_status_rights(role: Role, group: &Value, members: &mut MemberRights) {
     }
 }
 
-/// Removes a status that is no verdict of the role, and returns a sentence about it.
+/// Removes a change of the group's status to a word that is no verdict of the role. Returns a sentence about it, if there was one.
 fn remove_invalid_status(
     role: Role,
     id: &str,

@@ -17,7 +17,9 @@ const G2: &str = include_str!("../../fixtures/peer/old/g2.jsonl");
 const G3: &str = include_str!("../../fixtures/peer/old/g3.jsonl");
 /// A cycle that is marked as completed, although its phase `execute` has no output.
 const NEVER_EXECUTED: &str = include_str!("../../fixtures/peer/old/never-executed.jsonl");
+/// Keys that belong to no cycle, such as locks and counters.
 const KEYS_OF_NO_CYCLE: &str = include_str!("../../fixtures/peer/old/transient.jsonl");
+/// A cycle in the present format.
 const CURRENT: &str = include_str!("../../fixtures/peer/cycle.json");
 
 /// All keys of a bucket with their values.

@@ -1,5 +1,5 @@
-//! Random keys, missing, mixed and malformed: the migrated documents keep the rules, the order of keys does not matter,
-//! and no value is lost.
+//! Random keys of earlier formats, missing, mixed and malformed: the migrated documents keep the rules, the order of keys
+//! does not matter, and no value is lost. A dump has all keys of a bucket. `migrate` checks the rules.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::*;
 
-/// All that the fixtures say about one cycle, with both separators. `G0` to `G3` are the generations of the format.
+/// All that the fixtures say about one cycle, with dots and with colons between the words of a key. `G0` to `G3` are the
+/// generations of the format, from the oldest.
 fn everything() -> Dump {
     let g3 = dump(G3, ".").into_iter().filter(|(key, _)| key == "peer.spec.user-auth.cycle.1");
     let g3 = g3.map(|(key, value)| (key.replace("user-auth", "login"), value));
@@ -26,7 +27,8 @@ fn scalars(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Checks that every value of the dump is in a document, or in a key that is listed as superseded or skipped.
+/// Checks that every value of the dump is in a document, or in a key that is listed as not used: superseded by a newer
+/// document of its cycle, or skipped because it belongs to no cycle.
 fn check_nothing_is_lost(dump: &Dump, (cycles, skipped): &(Vec<MigratedCycle>, Vec<SkippedKey>)) {
     let mut preserved = BTreeSet::new();
     for migrated in cycles {
@@ -70,10 +72,13 @@ fn any_subset_of_keys_keeps_the_rules_and_loses_nothing() {
     }
 }
 
+/// Values with a meaning in some format.
 const WORDS: &str = "completed running PLANNING planning_complete EXECUTION_FAILED error cancelled pending plan complete \
     2025-08-05T10:00:00Z 2999-12-31T23:00:00Z null continue 日本";
+/// Names of fields in some format.
 const NAMES: &str = "metadata context phases plan execute express review status output started_at completed_at created_at \
     error errors output_ref current_phase instruction error_info message version";
+/// Ends of keys that begin with `peer.spec.a.cycle.`
 const KEYS: &str = "1 1.metadata 1.plan 1.execution 1.review 1.status 1.error 1.completed_at 1.phases.planning 1.context \
     1.phases_completed 1.strange.part";
 

@@ -1,4 +1,4 @@
-//! Each generation of the format, with dots and with colons as separators of keys.
+//! Each generation of the format (the table in `docs/peer.md`), with dots and with colons as separators of keys.
 
 use protocol::peer::migrate::MIGRATED_FROM;
 use protocol::peer::{Document, Phase, PhaseStatus, StatusWithPhase};
@@ -77,7 +77,7 @@ fn generation_1_has_a_key_per_value() {
 }
 
 #[test]
-fn generation_2_has_the_format_of_the_design_document() {
+fn generation_2_has_a_document_with_a_schema_version() {
     insta::assert_snapshot!(summaries(G2), @"
     peer:spec:feature-name:cycle:1: execute failed
       initialized 10:00, plan started 10:00, plan completed 10:05, execute started 10:05, execute failed 10:15, migrated 08:53
@@ -94,7 +94,7 @@ fn generation_2_has_the_format_of_the_design_document() {
 }
 
 #[test]
-fn generation_3_has_the_format_that_was_shipped() {
+fn generation_3_has_a_document_of_version_1() {
     insta::assert_snapshot!(summaries(G3), @"
     peer:spec:user-auth:cycle:1: completed
       initialized 10:00, plan started 10:00, plan completed 10:05, execute started 10:05, execute completed 10:20, express started 10:20, express completed 10:30, review started 10:30, review completed 10:40, completed 10:40, migrated 08:53
@@ -154,7 +154,7 @@ fn a_completed_cycle_without_execution_becomes_failed_and_later_outputs_are_pres
 }
 
 #[test]
-fn a_cycle_beyond_a_phase_without_output_failed_in_that_phase() {
+fn a_cycle_whose_status_is_beyond_a_phase_without_output_failed_in_that_phase() {
     for status in
         ["EXECUTING", "execution_complete", "EXECUTION_FAILED", "REVIEWING", "review_complete", "COMPLETED"]
     {
@@ -246,7 +246,7 @@ fn cycles_of_an_instruction_get_free_numbers() {
     assert_eq!(cycles[2].notes.last().unwrap().message, "it was cycle 1 of `peer:instruction:git-commit`");
 }
 
-/// After an import into a bucket in use, the bucket has both the documents and the old keys.
+/// A migration into the bucket of the old keys does not delete them, so the bucket then has both them and the documents.
 #[test]
 fn a_cycle_of_an_instruction_keeps_its_number_when_it_is_migrated_again() {
     for separator in [".", ":"] {

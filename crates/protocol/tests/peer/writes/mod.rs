@@ -124,19 +124,19 @@ impl DocumentChange {
         }
     }
 
-    /// The transition matrix, written a second time to compare with what the changes allow.
+    /// The table "Transitions" of `docs/peer.md`, written a second time to compare with what the changes allow.
     fn is_legal(self, at: StatusWithPhase, old: &Document) -> bool {
-        let first_open =
+        let first_incomplete =
             || old.phases.iter().find(|(_, phase)| phase.status != PhaseStatus::Completed).map(|(p, _)| p);
-        let open = !matches!(at, StatusWithPhase::Completed | StatusWithPhase::Failed(_));
+        let is_open = !matches!(at, StatusWithPhase::Completed | StatusWithPhase::Failed(_));
         match self {
             Self::Start(phase) => {
-                open && !matches!(at, StatusWithPhase::InProgress(_)) && first_open() == Some(phase)
+                is_open && !matches!(at, StatusWithPhase::InProgress(_)) && first_incomplete() == Some(phase)
             }
             Self::Progress(phase) | Self::FailAttempt(phase) | Self::Complete(phase) => {
                 at == StatusWithPhase::InProgress(phase)
             }
-            Self::Fail(phase) => open && first_open() == Some(phase),
+            Self::Fail(phase) => is_open && first_incomplete() == Some(phase),
             Self::CompleteCycle => at == StatusWithPhase::PhaseCompleted(Phase::Review),
             Self::UnknownFields => true,
             Self::Compact => compactable(old).is_some(),
@@ -144,11 +144,12 @@ impl DocumentChange {
     }
 }
 
-/// The range of the oldest consecutive progress entries before the last entry.
+/// The sequences of the first and the last of the oldest consecutive entries that may be compacted: those of progress and those
+/// with an unknown event, but never the newest entry.
 fn compactable(document: &Document) -> Option<(u64, u64)> {
     let (_, old) = document.history.split_last()?;
-    let is_progress = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
-    let mut groups = old.chunk_by(|one, next| is_progress(one) && is_progress(next));
+    let may_compact = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
+    let mut groups = old.chunk_by(|one, next| may_compact(one) && may_compact(next));
     let entries = groups.find(|entries| entries.len() > 1)?;
     Some((entries.first()?.sequence, entries.last()?.sequence))
 }

@@ -18,7 +18,7 @@ fn history(random: &mut Rng) -> Vec<(DocumentChange, Document, Document)> {
             .collect();
         let change = loop {
             let change = legal[random.usize(..legal.len())];
-            // A failure ends the history, so it is rare.
+            // A failed cycle allows only unknown fields and compactions, so a failure is rare.
             if !matches!(change, DocumentChange::Fail(_)) || random.usize(..8) == 0 {
                 break change;
             }
@@ -130,7 +130,7 @@ fn mutations(value: &Value, pointer: &str, found: &mut Vec<Mutation>) {
     }
 }
 
-/// Whether the transition may include the mutation.
+/// Returns whether the transition may include the mutation.
 fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &Document) -> bool {
     let pointer = mutation.pointer();
     let within = |around: String| pointer == around || pointer.starts_with(&format!("{around}/"));

@@ -1,4 +1,5 @@
-//! Refused writes and their messages, and the writes that `walk.rs` does not make.
+//! Refused writes and their messages, and the writes that `walk.rs` does not make. The matrix is the table "Transitions" in
+//! `docs/peer.md`; S1 and F8 are rules of the same page.
 
 use protocol::peer::change::{self, ChangeError, ErrorDetail, ReviewFields, UnknownFields};
 use protocol::peer::transition::{check_write, recognise};

@@ -11,7 +11,7 @@ use protocol::run::{self, Absorbed, Ending, Fact, RunState};
 use protocol::steps::{Document, Status, Verdict};
 
 #[test]
-fn the_specified_examples_are_read_and_written_unchanged() {
+fn the_originals_examples_are_read_and_written_unchanged() {
     for text in [
         include_str!("../../fixtures/steps/failed-step.json"),
         include_str!("../../fixtures/steps/human-in-the-loop.json"),
@@ -37,6 +37,7 @@ fn unknown_fields_are_kept_and_written_back() {
 
 #[test]
 fn the_document_follows_a_step_from_start_through_failure_to_completion() {
+    // One step: its id, its `needs`, its `loop_back_to`.
     let mut journal = Journal::open(&[("a", &[], None)]);
     let a = journal.step("a");
     assert_eq!(
@@ -51,7 +52,7 @@ fn the_document_follows_a_step_from_start_through_failure_to_completion() {
 
     let fact = Fact::BackoffElapsed { attempt: attempt("a", 1, 1) };
     let Absorbed::Decided(decision) = run::absorb(&mut journal.state.run, fact.clone()) else {
-        panic!("the back-off had elapsed before");
+        panic!("the fact should be absorbed");
     };
     journal.commit(Input::Fact { fact, evidence: None }, decision);
     assert_eq!((journal.step("a").status, journal.step("a").attempts), (Status::Running, 2));
@@ -83,6 +84,7 @@ fn entries_fold_to_the_state_and_parts_assemble_to_the_document() {
     let mut journal = Journal::open(&[("a", &[], None), ("b", &[], None)]);
     journal.ended(attempt("b", 1, 1), Ending::Interrupted, error_evidence("shim killed"));
     journal.ended(attempt("a", 1, 1), ending_with(Verdict::Done), report_evidence("a", "OK"));
+    // `blank` is the machine before the first entry.
     let mut state = RunState::empty(Box::new(journal.blank.clone()), Timestamp::from_micros(0));
     for entry in &journal.entries {
         let decoded = Entry::decode(&entry.encode()).unwrap();

@@ -1,4 +1,5 @@
-//! The lists of the format's fields agree with the document.
+//! The lists of the format's fields agree with the document, and each field has the right owner and section. Two edits conflict
+//! if they are in one section: a whole phase, or a single field outside the phases.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What other clients of the store may write.
+//! What other clients of the store may write: the whole document with the next sequence, or single fields only.
 
 use serde_json::json;
 
@@ -7,14 +7,14 @@ use super::super::{apply, change};
 use super::*;
 use crate::peer::Phase;
 
-/// The engine's document after a client has written this one.
+/// Returns the document that the engine writes after a client has written `found` over [`executing`].
 fn apply_external_write(found: &Value) -> Result<Document, EditRefusal> {
     let current = executing();
     let edit = external_edit(&current, &current.to_value(), found)?;
     Ok(apply(&current, &edit, "another client".to_owned(), second(9)).expect("the edit applies"))
 }
 
-/// The document of a cycle in `execute`, with a change of a client.
+/// Returns the document [`executing`] with a change of a client.
 fn executing_with(change: impl FnOnce(&mut Value)) -> Value {
     let mut document = executing().to_value();
     change(&mut document);
@@ -106,6 +106,7 @@ fn a_whole_write_may_not_change_the_history() {
 #[test]
 fn a_blob_in_the_shown_document_does_not_become_the_output() {
     let current = executing();
+    // Clients are shown a reference in place of a large output.
     let mut shown = current.to_value();
     shown["phases"]["plan"]["output"] = json!({ "$blob": "sha256:…", "bytes": 200_000 });
     let mut found = shown.clone();
