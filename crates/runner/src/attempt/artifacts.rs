@@ -1,11 +1,12 @@
-//! The effect that looks for the artifacts that the condition `when` of a step names.
+//! The effect that looks for the files that the key `when` of a step names.
 
 use protocol::steps::{EXISTING, PATHS};
 use serde_json::{Map, Value};
 
 use super::effect::{PendingEffect, PerformEffect};
 
-/// Reports which of the files exist. It changes nothing, so it may be repeated.
+/// Reports which of the files exist. Changes nothing, so there is no earlier result to [find](PerformEffect::find): it is
+/// performed again.
 #[derive(Debug, Clone, Copy)]
 pub struct FindArtifacts;
 

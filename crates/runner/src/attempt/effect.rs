@@ -65,8 +65,8 @@ impl PendingEffect {
         }
     }
 
-    /// Returns the path of an artifact. Files of the run's directory are in the repository, all others in the run's tree, which
-    /// is made if no step has worked there yet.
+    /// Returns the path of an artifact. A file below `.agents/runs/` is in the repository. Any other is in the integration
+    /// worktree, if the run has worktrees; it is created if no step has worked there yet.
     pub(super) fn artifact_path(&self, artifact: &str) -> Result<PathBuf, String> {
         let is_in_run_dir = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
         match self.run_worktrees.as_ref().filter(|_| !is_in_run_dir) {
@@ -105,7 +105,7 @@ pub(crate) struct EffectEnd {
     pub(crate) is_stopped: bool,
 }
 
-/// Ends an effect that cannot be performed for lack of a resource.
+/// Ends an effect that could not be started, because the operating system refused a resource.
 pub(crate) fn fail_effect(
     attempt: AttemptId,
     error: &io::Error,

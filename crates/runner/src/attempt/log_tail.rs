@@ -3,9 +3,9 @@
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// How many bytes at the end of a log are read.
+/// How many bytes at the end of a log are read. Of a longer line, the beginning is missing.
 const TAIL_BYTES: u64 = 16 * 1024;
-/// The length at which a line is cut.
+/// The length at which a line is cut, in characters.
 const MAX_LINE_CHARS: usize = 300;
 
 /// Returns the last line of a log that is not blank.

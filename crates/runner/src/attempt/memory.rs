@@ -107,8 +107,8 @@ fn refuse_worthless(entry: &str) -> Result<(), String> {
         return Err(format!("it says what was done (`{}`)", verb.trim()));
     }
     let words = format!(" {lower}");
-    match DESCRIPTIVE_PHRASES.iter().find(|description| words.contains(&format!(" {description}"))) {
-        Some(description) => Err(format!("it describes the code (`{}`)", description.trim())),
+    match DESCRIPTIVE_PHRASES.iter().find(|phrase| words.contains(&format!(" {phrase}"))) {
+        Some(phrase) => Err(format!("it describes the code (`{}`)", phrase.trim())),
         None => Ok(()),
     }
 }
@@ -165,22 +165,36 @@ fn directory(root: &Path, scope: &str) -> Result<PathBuf, String> {
 fn with_entry(text: &str, section: &str, entry: &str) -> Option<String> {
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let (heading, bullet) = (format!("## {section}"), format!("- {entry}"));
-    let mut lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
     if lines.iter().any(|line| line.trim() == bullet) {
         return None;
     }
-    let Some(start) = lines.iter().position(|line| line.trim_end() == heading) else {
+    let headings = headings(&lines);
+    let Some(start) = headings.iter().copied().find(|at| lines[*at].trim_end() == heading) else {
         let gap = if text.is_empty() { "" } else { newline };
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { newline };
         return Some(format!("{text}{end}{gap}{heading}{newline}{newline}{bullet}{newline}"));
     };
-    let is_heading = |line: &&str| line.starts_with("# ") || line.starts_with("## ");
-    let end = lines[start + 1..].iter().position(is_heading);
-    let end = end.map_or(lines.len(), |end| start + 1 + end);
+    let end = headings.into_iter().find(|at| *at > start).unwrap_or(lines.len());
     let last = (start..end).rev().find(|at| !lines[*at].trim().is_empty()).unwrap_or(start);
-    let new = if last == start { vec!["", bullet.as_str()] } else { vec![bullet.as_str()] };
-    lines.splice(last + 1..last + 1, new);
-    Some(lines.join(newline) + newline)
+    let (before, after) = (lines[..=last].concat(), lines[last + 1..].concat());
+    let line_end = if before.ends_with('\n') { "" } else { newline };
+    let gap = if last == start { newline } else { "" };
+    Some(format!("{before}{line_end}{gap}{bullet}{newline}{after}"))
+}
+
+/// Returns where the headings of the first two levels are. A comment in a code block (` ``` `) is none.
+fn headings(lines: &[&str]) -> Vec<usize> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        if ["```", "~~~"].iter().any(|fence| line.trim_start().starts_with(fence)) {
+            is_code = !is_code;
+        } else if !is_code && (line.starts_with("# ") || line.starts_with("## ")) {
+            found.push(at);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -200,6 +214,16 @@ mod tests {
         assert_eq!(added, "# Project\n\n## Notes\n\n- a\n- c\n\n## Build\n\n- b\n");
         assert_eq!(with_entry("# Project", "Notes", "c").unwrap(), "# Project\n\n## Notes\n\n- c\n");
         assert_eq!(with_entry("## Notes\r\n", "Notes", "c").unwrap(), "## Notes\r\n\r\n- c\r\n");
+        let mixed = "# Project\n\n## Notes\r\n\n- a\nb";
+        assert_eq!(with_entry(mixed, "Notes", "c").unwrap(), "# Project\n\n## Notes\r\n\n- a\nb\r\n- c\r\n");
+    }
+
+    #[test]
+    fn a_comment_in_a_code_block_is_no_heading() {
+        let code = "## Build\n\n```sh\n# run the tests\n## Notes\ncargo test\n```\n\n## Notes\n\n- a\n";
+        let added = with_entry(code, "Build", "c").unwrap();
+        assert_eq!(added, code.replace("```\n\n", "```\n- c\n\n"));
+        assert_eq!(with_entry(code, "Notes", "c").unwrap(), format!("{code}- c\n"));
     }
 
     #[test]
@@ -213,9 +237,9 @@ mod tests {
         ] {
             assert_eq!(refuse_worthless(entry), Ok(()), "{entry}");
         }
-        for description in DESCRIPTIVE_PHRASES {
-            let entry = format!("The parser {description}requests");
-            let reason = format!("it describes the code (`{}`)", description.trim());
+        for phrase in DESCRIPTIVE_PHRASES {
+            let entry = format!("The parser {phrase}requests");
+            let reason = format!("it describes the code (`{}`)", phrase.trim());
             assert_eq!(refuse_worthless(&entry), Err(reason));
         }
         for (entry, reason) in [

@@ -130,7 +130,7 @@ fn with_checks(mut fields: Map<String, Value>, results: &[CheckResult]) -> Map<S
     fields
 }
 
-/// Returns the report of a conflict, whose logs the step gets.
+/// Returns the report of a conflict. Its logs are for the agent whose branch was to be merged.
 fn conflict_report(run_worktrees: &RunWorktrees, Conflict { files, diff }: &Conflict) -> Map<String, Value> {
     let branch = run_worktrees.integration_branch();
     let summary = format!(
@@ -141,7 +141,7 @@ fn conflict_report(run_worktrees: &RunWorktrees, Conflict { files, diff }: &Conf
     fields(json!({ "gate_failure": true, "files": files, "logs": [shown, summary] }))
 }
 
-/// Returns the report of failed checks, whose logs the step gets.
+/// Returns the report of failed checks. Its logs are for the agent whose branch was to be merged.
 fn failed_checks_report(run_worktrees: &RunWorktrees, results: &[CheckResult]) -> Map<String, Value> {
     let branch = run_worktrees.integration_branch();
     let failed: Vec<_> = results.iter().filter(|result| !result.passed()).collect();

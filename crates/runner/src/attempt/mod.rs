@@ -1,4 +1,4 @@
-//! One attempt, seen from the engine: what it needs ([`AttemptSpec`]), what it is told ([`PromptFiles`]), the task that
+//! One attempt, seen from the engine: what it needs ([`AttemptSpec`]), what its agent is told ([`PromptFiles`]), the task that
 //! watches it, and how its end becomes a fact ([`Classifier`]). The attempt of an [effect](PerformEffect) has no process.
 
 mod artifacts;

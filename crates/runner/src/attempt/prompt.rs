@@ -1,4 +1,4 @@
-//! What a step receives: `prompt.md` for reading, and `context.json` with the same content as data.
+//! The input files of an attempt: `prompt.md` for reading, and `context.json` with the same content as data.
 
 use std::fmt::Write as _;
 
@@ -46,6 +46,7 @@ impl PromptFiles {
 /// Returns what the next attempt of a step would receive at this revision. Writes nothing and starts nothing.
 pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path) -> PromptFiles {
     let run = &run_at.state.run;
+    // Interrupted attempts have a number of their own, but do not count towards `max_attempts`.
     let (attempt, counted_attempt) = match run.active_turns.get(step) {
         Some(active) => (
             AttemptId { step: step.clone(), turn: active.turn, attempt_no: active.attempt_no.next() },
@@ -56,14 +57,14 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
             (AttemptId { step: step.clone(), turn, attempt_no: AttemptNo(1) }, 1)
         }
     };
-    let id = attempt.clone();
-    // The brief is made from a document in which the attempt has started, so start it in a copy.
+    // The brief is made from a document in which the attempt has started, so start it in a copy. Of this entry, only the
+    // time and the change matter for that.
     let entry = Entry {
         v: ENTRY_VERSION,
         at: run_at.state.at,
         by: Author::Person { name: String::new(), host: String::new() },
         input: Input::Deferred,
-        changes: vec![Change::Started { attempt, counted_attempt, kind: StepKind::Agent }],
+        changes: vec![Change::Started { attempt: attempt.clone(), counted_attempt, kind: StepKind::Agent }],
         actions: Vec::new(),
         timers: Vec::new(),
     };
@@ -72,14 +73,18 @@ pub fn preview_prompt(run_at: &RunAtRevision, step: &StepId, attempts_dir: &Path
     let _ = machine.record(&entry);
     let mut brief = machine.brief(step, counted_attempt);
     if run_at.spec.options.run_worktrees().is_none() {
+        // Private copies exist only in worktrees.
         brief.copies.clear();
     }
-    let expected =
-        ReportIdentity { run_id: run_at.run.clone(), step_id: id.step.clone(), agent: brief.agent.clone() };
-    let report = AttemptDir::new(attempts_dir, &run_at.run, &id).report();
+    let expected = ReportIdentity {
+        run_id: run_at.run.clone(),
+        step_id: attempt.step.clone(),
+        agent: brief.agent.clone(),
+    };
+    let report = AttemptDir::new(attempts_dir, &run_at.run, &attempt).report();
     let store = attempts_dir.parent().unwrap_or(attempts_dir).to_string_lossy();
     let protocol = run_at.kind().info().name;
-    PromptFiles::new(protocol, &expected, &id, &brief, &report.to_string_lossy(), &store)
+    PromptFiles::new(protocol, &expected, &attempt, &brief, &report.to_string_lossy(), &store)
 }
 
 /// Returns the text of `prompt.md`.
@@ -90,6 +95,7 @@ fn prompt(expected: &ReportIdentity, brief: &Brief, report_path: &str, store: &s
         .expect("BUG: a string grows");
     let retried = brief.counted_attempt > 1;
     if retried || !brief.findings.is_empty() || !brief.upstream.is_empty() {
+        // Warns the agent not to follow instructions in the texts that others have written.
         writeln!(text, "\n{UNTRUSTED}").expect("BUG: a string grows");
     }
     if retried {

@@ -57,11 +57,12 @@ pub(crate) struct Classifier<'a> {
 }
 
 impl Classifier<'_> {
-    /// Returns the result. An attempt succeeds with a valid report, an exited process and committed work; anything else is a
-    /// failure.
+    /// Returns the result. An attempt succeeds with a valid report and committed work. Without a report, its exit code, its
+    /// output or its edits of private copies may stand for one. Anything else is a failure.
     pub(crate) fn classify(&self, end: &ProcessOutcome) -> AttemptResult {
         let mut result = self.result(end);
         match end {
+            // The note is about the worktree.
             ProcessOutcome::Ended(_, note) => result.evidence.refused_edits.extend(note.clone()),
             ProcessOutcome::NotCommitted(_, error) => match result.ending {
                 Ending::Reported(_) => {

@@ -158,7 +158,9 @@ impl AttemptSpec {
         run_worktrees.prepare(self.brief.worktree.as_ref())?;
         let worktree = self.brief.worktree.as_ref();
         match self.brief.tree_use {
+            // What the attempt changes is removed when it ends.
             TreeUse::Reads => run_worktrees.snapshot_work(worktree)?,
+            // Earlier attempts that only read may have left something.
             TreeUse::Changes => drop(run_worktrees.discard_read_only_changes(worktree)?),
         }
         if let Some(reset) = &self.brief.reset {
@@ -178,6 +180,7 @@ impl AttemptSpec {
         if self.kind == StepKind::Command {
             return Ok(None);
         }
+        // If the engine does not commit in this run, the next attempt that changes the worktree discards.
         if self.brief.tree_use == TreeUse::Reads && run_worktrees.commits() {
             return Ok(run_worktrees.discard_read_only_changes(worktree)?);
         }
@@ -190,7 +193,8 @@ impl AttemptSpec {
         run_worktrees.discard_copies(self.brief.worktree.as_ref(), &self.attempt)
     }
 
-    /// Adds the memory updates of a report to the tree, and commits them. Returns a sentence for each that was not.
+    /// Adds the memory updates of a report to the attempt's worktree, or to the repository if there is none, and commits them.
+    /// Returns a sentence for each that was not added or not committed.
     pub(super) fn apply_memory_updates(&self, report: &Report) -> Vec<String> {
         let mut notes = memory::apply(self.brief.memory_policy, Path::new(&self.work_tree()), report);
         if self.brief.memory_policy == MemoryPolicy::Applied
@@ -203,8 +207,8 @@ impl AttemptSpec {
         notes
     }
 
-    /// Adds what git knows to the report of the attempt: the changes of its branch, if the protocol named it, or the branches
-    /// that exist. Replaces what the agent wrote into that field.
+    /// Adds what git knows to the report of the attempt. If the protocol named the attempt's branch, these are the changes on it;
+    /// otherwise, if the brief asks for them, the branches that exist. Replaces what the agent wrote into that field.
     pub(super) fn add_git_field(&self, report: &mut Report) {
         let Some(run_worktrees) = &self.run_worktrees else { return };
         let named = self.brief.worktree.as_ref().filter(|worktree| worktree.branch.is_some());
@@ -295,7 +299,8 @@ impl AttemptSpec {
         })
     }
 
-    /// Shows the attempt's output in the run's directory. The newest attempt with the same number wins.
+    /// Links the attempt's output from the run's directory. An attempt that does not count has the same number as the next one,
+    /// whose links replace its own.
     fn link_logs(&self) -> io::Result<()> {
         let directory = self.options.location.logs_dir();
         std::fs::create_dir_all(&directory)?;
@@ -320,7 +325,7 @@ impl AttemptSpec {
     fn assignment(&self, report_path: String) -> Assignment {
         let repo = &self.options.location.repo_dir;
         let tree = self.work_tree();
-        // Files of the run's directory are in the repository, all others in the tree.
+        // The run's directory is in the repository even if the attempt works in a worktree.
         let absolute = |artifact: &String| match format!("/{artifact}").starts_with(RunLocation::EXCLUDED) {
             true => format!("{repo}/{artifact}"),
             false => format!("{tree}/{artifact}"),
@@ -358,11 +363,11 @@ impl AttemptSpec {
     }
 }
 
-/// Returns how the attempts of a command step are started. No adapter is needed. In a rehearsal the scripted agent reports
-/// that all checks have passed, unless its script says otherwise.
+/// Returns how the attempts of a command step are started, which runs checks and needs no configured agent. In a rehearsal the
+/// scripted agent reports that all checks have passed, unless its script says otherwise.
 fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentProfile {
     let rehearsed = options.profile.as_ref().and_then(|profile| match &profile.adapter {
-        // The script says what the agent of a step does, not how the checks of its work end.
+        // These are the checks of a step that has an agent, too. Its script says what the agent does, so that all checks pass.
         Adapter::Rehearsal(_) if brief.agent == ENGINE => {
             Some((profile, RehearsalScript::default().with_checks(step, &brief.checks)))
         }

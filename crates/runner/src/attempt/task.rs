@@ -22,7 +22,7 @@ use crate::error_chain::with_causes;
 /// can start it.
 #[derive(Debug)]
 pub(crate) enum ProcessOutcome {
-    /// With a note for the user on what was done to its worktree, if one is needed.
+    /// With a note for the user about the worktree, if one is needed.
     Ended(AttemptEnd, Option<String>),
     /// Its shim ended before it claimed the attempt.
     Unclaimed,
@@ -84,7 +84,7 @@ pub enum WatchFailed {
 pub(crate) struct TaskHandle(mpsc::UnboundedSender<Shutdown>);
 
 impl TaskHandle {
-    /// Returns a handle without a task.
+    /// Returns a handle whose task has ended.
     pub(super) fn ended() -> Self {
         Self(mpsc::unbounded_channel().0)
     }
@@ -115,20 +115,19 @@ pub(crate) fn spawn_task(
     let (sender, shutdowns) = mpsc::unbounded_channel();
     let span = tracing::info_span!("attempt", id = %attempt);
     let task = async move {
-        let id = spec.attempt.clone();
         let mut task =
             AttemptTask { spec: Arc::new(spec), shutdowns, linger_deadline: None, wake_shim_at: None };
         let notify_engine = |progress| {
             // If the engine is gone, the next one finds the report on disk.
             let _ = events.send(match progress {
-                Progress::Lingering => AttemptEvent::Lingering { attempt: id.clone() },
+                Progress::Lingering => AttemptEvent::Lingering { attempt: attempt.clone() },
                 Progress::PartialReport => AttemptEvent::Partial { attempt: attempt.clone() },
             });
         };
         let event = match task.run_to_end(notify_engine).await {
             Ok(end) => AttemptEvent::Ended { attempt, spec: task.spec, end },
             Err(WatchFailed::NoAdapter(missing)) => AttemptEvent::NoAdapter(missing),
-            Err(source) => AttemptEvent::WatchFailed { attempt: id.clone(), source },
+            Err(source) => AttemptEvent::WatchFailed { attempt, source },
         };
         // If the engine is gone, the next one finds the end on disk.
         let _ = events.send(event);
@@ -146,13 +145,14 @@ enum Progress {
 struct AttemptTask {
     spec: Arc<AttemptSpec>,
     shutdowns: mpsc::UnboundedReceiver<Shutdown>,
-    /// The deadline for the process to exit after a valid report.
+    /// When the attempt is asked to stop because it has a valid report and has not exited.
     linger_deadline: Option<Instant>,
-    /// When the shim gets one SIGCONT. The shim enforces the timeout, so one that still runs after it may be suspended.
+    /// When the shim gets one SIGCONT. The shim enforces the timeout; if it still runs after that, it may be suspended.
     wake_shim_at: Option<Instant>,
 }
 
 impl AttemptTask {
+    /// Starts or adopts the attempt, and watches it until it has ended.
     async fn run_to_end(&mut self, notify_engine: impl Fn(Progress)) -> Result<ProcessOutcome, WatchFailed> {
         let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
         let mut handle = AttemptHandle::attach(&self.spec.dir_watcher, dir, mark)?;
@@ -171,6 +171,7 @@ impl AttemptTask {
                             notify_engine(Progress::PartialReport);
                         }
                     }
+                    // The spawned shim ended without a claim.
                     HandleEvent::NotStarted if launched => {
                         if self.void_claim()? {
                             self.discard_copies().await;
@@ -209,7 +210,7 @@ impl AttemptTask {
         self.wake_shim_at = self.spec.timeout().and_then(|timeout| Instant::now().checked_add(timeout));
     }
 
-    /// Starts the attempt. Returns its end if it cannot be started.
+    /// Starts the attempt. Returns its end if it cannot be started, or if only processes without a claim were left of it.
     async fn start(&mut self, handle: &mut AttemptHandle) -> Result<Option<ProcessOutcome>, WatchFailed> {
         if self.kill_unclaimed().await? {
             return Ok(Some(ProcessOutcome::Ended(AttemptEnd::Vanished, None)));
@@ -266,7 +267,8 @@ impl AttemptTask {
         }
     }
 
-    /// Commits what the attempt has left in its worktree. An engine that is killed before the end is recorded does it again.
+    /// Commits what the attempt has left in its worktree. If this engine is killed before it records the end, the next one commits
+    /// again.
     async fn commit_tree(&self, end: AttemptEnd) -> ProcessOutcome {
         match self.run_blocking(AttemptSpec::commit_tree).await {
             Ok(note) => ProcessOutcome::Ended(end, note),
@@ -293,11 +295,12 @@ impl AttemptTask {
             .expect("BUG: an action on the worktree has panicked")
     }
 
-    /// Kills the processes of an attempt whose directory was deleted while it ran: they have no claim. Returns whether there
+    /// Kills processes that run without a claim, because the attempt's directory was deleted while it ran. Returns whether there
     /// were any.
     async fn kill_unclaimed(&self) -> Result<bool, WatchFailed> {
         match self.spec.origin {
             AttemptOrigin::New => Ok(false),
+            // An earlier engine may have started it.
             AttemptOrigin::Found => {
                 let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
                 let kill = move || supervisor::kill_marked_unclaimed(&dir, &mark);

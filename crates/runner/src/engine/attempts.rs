@@ -18,7 +18,8 @@ use crate::attempt::{
 use crate::run::Journal;
 
 impl Engine<'_> {
-    /// Attaches to every attempt that may be alive on this host. Recovery needs nothing else.
+    /// Attaches to every attempt that may be alive on this host: its task adopts a live shim, finds out how the attempt
+    /// ended, or starts it if no shim has claimed it. Recovery needs nothing else.
     pub(super) fn adopt_attempts(&mut self) {
         let state = &self.journal.state;
         let live_attempts = state.run.live_attempts().map(|(attempt, active)| (attempt, active.status));
@@ -100,7 +101,7 @@ impl Engine<'_> {
         spawn_task(spec, attempt.clone(), self.event_sender.clone())
     }
 
-    /// Performs an effect. One that an earlier engine has performed is found by its idempotency key.
+    /// Performs an effect. If an earlier engine has performed it, it is found by its idempotency key and not repeated.
     fn perform_effect(&self, attempt: &AttemptId) -> TaskHandle {
         let Journal { run, spec, .. } = &self.journal;
         let effect = self.journal.machine().effect(&attempt.step);
@@ -170,7 +171,7 @@ impl Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// Turns the end of an effect into the result of its attempt. Its result is a report of the engine.
+    /// Turns the end of an effect into the result of its attempt: a report that the engine writes, or a failure.
     fn effect_result(&self, attempt: &AttemptId, ended: EffectEnd) -> AttemptResult {
         let EffectEnd { result, took, is_stopped } = ended;
         let duration_ms = u64::try_from(took.as_millis()).ok();

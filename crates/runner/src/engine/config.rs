@@ -40,12 +40,12 @@ pub struct AgentProfile {
 /// The default time between TERM and KILL.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// What an engine works with.
+/// The configuration of an engine.
 #[derive(Debug, Clone)]
 pub struct EngineConfig {
     pub overrides: Overrides,
-    /// The profile of each configured adapter, by the adapter's name, before a role adds its settings. Without a role, an agent
-    /// gets that of the adapter with its own name.
+    /// The profile of each configured adapter, by the adapter's name, without the settings of roles. An agent gets the
+    /// adapter that has its own name, unless a role of the agent or its step names another.
     pub profiles: BTreeMap<String, AgentProfile>,
     /// The roles of the configuration.
     pub roles: BTreeMap<RoleName, Role>,
@@ -63,14 +63,15 @@ pub struct EngineConfig {
     pub protocols: Protocols,
     /// The effects that the engine can perform.
     pub effects: Effects,
+    /// The kernel's id of the current boot.
     pub boot_id: String,
-    /// The engine's limit of open files before it was raised; agents get this one.
+    /// The limit of open files that agents get: the one that the engine had before it raised its own.
     pub agent_open_files_limit: Option<u64>,
     /// The engine as an author of entries.
     pub author: Author,
 }
 
-/// What the current command asks for, until it exits: overrides of the run's options, and switches.
+/// What the current command sets for its own engine only: overrides of the run's options, and switches.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     pub profile: Option<AgentProfile>,
@@ -97,14 +98,14 @@ pub struct AbandonedHost {
 
 impl EngineConfig {
     /// Returns the run's options with the overrides of the command.
-    pub fn options(&self, spec: &RunOptions) -> RunOptions {
-        let mut options = spec.clone();
+    pub fn options(&self, run_options: &RunOptions) -> RunOptions {
+        let mut options = run_options.clone();
         options.env.extend(self.overrides.env.iter().cloned());
         options.workdir = self.overrides.workdir.clone().unwrap_or(options.workdir);
         options.profile = self.overrides.profile.clone().or(options.profile);
         for (name, role) in &self.overrides.roles {
-            let own = options.roles.entry(name.clone()).or_default();
-            own.override_with(role);
+            let run_role = options.roles.entry(name.clone()).or_default();
+            run_role.override_with(role);
         }
         options
     }
@@ -114,7 +115,7 @@ impl EngineConfig {
         self.author.host()
     }
 
-    /// Returns the directory for files that this program did not write.
+    /// Returns the quarantine of a run: the directory for files that this program did not write.
     pub(crate) fn quarantine(&self, run: &RunId) -> PathBuf {
         self.local_dir.join("quarantine").join(run.as_str())
     }

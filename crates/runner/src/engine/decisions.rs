@@ -20,7 +20,8 @@ impl Engine<'_> {
         self.absorb_from(None, fact, evidence).await
     }
 
-    /// Absorbs a fact in the name of `by`, or of this engine. A report that is too large for a commit becomes a failure.
+    /// Absorbs a fact. The entry names `by` as its author, or this engine. A report that is too large for a commit
+    /// becomes a failure.
     pub(super) async fn absorb_from(
         &mut self,
         by: Option<Author>,
@@ -174,8 +175,8 @@ impl Engine<'_> {
         self.fill_slots().await
     }
 
-    /// Handles a request of the user to exit: first cleanly, then at once. Returns whether to leave the attempts
-    /// alive.
+    /// Handles an interrupt by the user (Ctrl-C, SIGTERM): the first asks the attempts to end, the second kills them.
+    /// Returns true for the third: the engine exits and leaves the attempts alive.
     pub(super) async fn interrupt(&mut self) -> Result<bool, EngineError> {
         self.interrupts += 1;
         match self.interrupts {

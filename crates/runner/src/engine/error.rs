@@ -62,7 +62,7 @@ pub enum EngineError {
     ViewMarks(#[from] WriteError),
     #[error("it was refused: {0}")]
     Refused(#[from] Refusal),
-    /// The host that was abandoned has no attempt of the run.
+    /// `resume --abandon-host` names a host that has no attempt of the run, or this host.
     #[error("no attempt of it is on `{host}`{}", list_remote(remote))]
     NothingToAbandon {
         host: String,

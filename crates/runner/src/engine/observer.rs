@@ -30,7 +30,7 @@ pub enum Notice<'a> {
     ViewFailed { view: PathBuf, error: &'a std::io::Error },
     /// The document was corrupted and has been restored.
     Restored(&'a Restored),
-    /// An external write to the document was accepted as an edit or rejected.
+    /// Another client has written to the document. The write was accepted as an edit, or rejected.
     ExternalWrite(&'a JudgedExternalWrite),
     /// An attempt has reported and does not exit. It is stopped after this time.
     Lingering { attempt: &'a AttemptId, linger_timeout: Duration },

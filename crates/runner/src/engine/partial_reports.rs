@@ -1,5 +1,5 @@
-//! Partial reports: what an attempt reports before its end is committed to the document, at most once per second and
-//! attempt, and always before the attempt's end.
+//! Commits partial reports, which an attempt hands in before it ends, to the document: at most one per attempt and second, and the
+//! last one before the attempt's end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +18,10 @@ use super::{Engine, EngineError};
 /// The shortest time between two commits of one attempt.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Attempts with a partial report on disk, and when to commit it.
+/// When the partial reports of attempts are committed.
 #[derive(Debug, Default)]
 pub(super) struct PartialReports {
+    /// The attempts with a partial report on disk.
     due_at: BTreeMap<AttemptId, Instant>,
     /// No commit of the attempt before this time.
     not_before: BTreeMap<AttemptId, Instant>,
@@ -65,6 +66,7 @@ impl Engine<'_> {
 
     async fn commit_partial_report(&mut self, attempt: &AttemptId) -> Result<(), EngineError> {
         let dir = AttemptDir::new(&self.engine_config.attempts_dir(), &self.journal.run, attempt);
+        // It is discarded after the commit: if this engine is killed before, the next one takes it again.
         let Some(content) = take_partial(&dir) else { return Ok(()) };
         let Some(patch) = self.journal.machine().partial_output_patch(&attempt.step, content) else {
             discard_taken(&dir);
@@ -89,6 +91,7 @@ impl Engine<'_> {
             Ok(_) => {}
             Err(EngineError::Commit(CommitError::TooLarge { size, limit })) => {
                 tracing::warn!(%attempt, size, limit, "partial report not applied");
+                // The journal in memory has the edit already.
                 self.reload().await?;
             }
             Err(error) => return Err(error),

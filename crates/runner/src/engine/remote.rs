@@ -1,5 +1,6 @@
 //! Attempts on other hosts. This engine cannot see whether one is alive, so it does not adopt, start, stop or fail
-//! it. An engine on that host does, or the user abandons the host.
+//! it. An engine on that host does. If the host does not come back, the user abandons it (`resume --abandon-host`), and
+//! its attempts count as interrupted.
 
 use protocol::AttemptId;
 use protocol::entry::{Author, Evidence, FailureKind};
@@ -38,7 +39,8 @@ impl ThisHost {
         self.local.as_ref().is_some_and(|local| host.is_some_and(|host| host != local))
     }
 
-    /// Returns the number of slots in total, given the number on this host. A remote attempt takes no local slot.
+    /// Returns the number of slots of the whole run: those of this host, and one for each remote attempt. The run counts
+    /// every attempt, and a remote one must take no slot of this host.
     pub(super) fn slots(&self, state: &RunState, local_slots: usize) -> usize {
         local_slots.saturating_add(self.remote_attempts(state).count())
     }

@@ -111,24 +111,25 @@ impl EngineConfig {
     /// The first source that sets a value wins: the profile of a rehearsal, roles of the command line, the profile of
     /// the command line, configured roles of the step and of its agent, the adapter that has the agent's name, default
     /// roles. Model, arguments and variables fit one adapter only: a source after the one that names the adapter does
-    /// not set them.
-    pub fn assign(&self, options: &RunOptions, of: RoleQuery<'_>) -> Result<Assigned, NoAdapter> {
-        let command_line_roles =
-            [of.step.as_str(), of.agent, DEFAULT_ROLE].map(|name| RoleSource::role(options.roles.get(name)));
-        let flag_model = first_set(&command_line_roles, |role| role.model.clone());
+    /// not set them. Two exceptions: the model is one of the command line, or else that of the step itself, before all others;
+    /// the timeout of an adapter that a role names comes after that of every role.
+    pub fn assign(&self, options: &RunOptions, query: RoleQuery<'_>) -> Result<Assigned, NoAdapter> {
+        let command_line_roles = [query.step.as_str(), query.agent, DEFAULT_ROLE]
+            .map(|name| RoleSource::role(options.roles.get(name)));
+        let command_line_model = first_set(&command_line_roles, |role| role.model.clone());
         let rehearsal = options.profile.as_ref().filter(|profile| profile.adapter.is_rehearsal());
-        let [specific_roles, default_roles] = [vec![of.step.as_str(), of.agent], vec![DEFAULT_ROLE]]
-            .map(|names| self.configured_roles(of.protocol, &names));
+        let [specific_roles, default_roles] = [vec![query.step.as_str(), query.agent], vec![DEFAULT_ROLE]]
+            .map(|names| self.configured_roles(query.protocol, &names));
         let sources: Vec<_> = std::iter::once(RoleSource::profile(rehearsal))
             .chain(command_line_roles)
             .chain([RoleSource::profile(options.profile.as_ref())])
             .chain(specific_roles)
-            .chain([RoleSource::profile(self.profiles.get(of.agent))])
+            .chain([RoleSource::profile(self.profiles.get(query.agent))])
             .chain(default_roles)
             .collect();
         let missing = |adapter: Option<&str>| NoAdapter {
-            step: of.step.clone(),
-            agent: of.agent.to_owned(),
+            step: query.step.clone(),
+            agent: query.agent.to_owned(),
             adapter: adapter.map(str::to_owned),
         };
         let chosen = sources.iter().position(RoleSource::names_adapter).ok_or_else(|| missing(None))?;
@@ -144,9 +145,11 @@ impl EngineConfig {
         {
             names.extend(more.iter().cloned());
         }
-        profile.timeout = first_set(&sources, |role| role.timeout).or(profile.timeout);
-        let model = flag_model
-            .or_else(|| of.model.map(str::to_owned))
+        let stronger = if sources[chosen].profile.is_some() { up_to_chosen } else { &sources };
+        let timeout = first_set(stronger, |role| role.timeout).or(profile.timeout);
+        profile.timeout = timeout.or_else(|| first_set(&sources, |role| role.timeout));
+        let model = command_line_model
+            .or_else(|| query.model.map(str::to_owned))
             .or_else(|| first_set(up_to_chosen, |role| role.model.clone()));
         Ok(Assigned { profile, model })
     }

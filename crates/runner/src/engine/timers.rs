@@ -9,12 +9,13 @@ use tokio::time::Instant;
 
 use super::Engine;
 
-/// When each back-off elapses. Fixed when the engine first sees it, so that setting the wall clock has no effect.
+/// When each back-off elapses. Computed once, when the engine first sees the back-off, so that setting the wall clock has no
+/// effect.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BTreeMap<AttemptId, Instant>);
 
 impl Engine<'_> {
-    /// Returns the back-off that elapses first, or `None` if the run starts nothing in its present status.
+    /// Returns the back-off that elapses first. `None` if there is no back-off, or the run starts nothing in its present status.
     pub(super) fn next_timer(&mut self) -> Option<(Instant, AttemptId)> {
         let state = &self.journal.state;
         if !state.run.status.may_start_steps() {
@@ -24,20 +25,22 @@ impl Engine<'_> {
         let backing_off =
             state.run.active_turns.iter().filter(|(_, active)| active.status == TurnStatus::BackingOff);
         let attempts = backing_off.map(|(step, active)| active.attempt_id(step));
-        let mut seen = BTreeMap::new();
+        let mut deadlines = BTreeMap::new();
         let timers = attempts.map(|attempt| {
             let deadline = *self.deadlines.0.entry(attempt.clone()).or_insert_with(|| {
-                // At most the length of the back-off: the wall clock may have been set back while no engine ran.
+                // If the wall clock was set back while no engine ran, the difference is too long: wait no longer than the whole
+                // back-off.
                 let remaining = state.timers.get(&attempt).map_or(Duration::ZERO, |timer| {
                     timer.fires_at.since(wall).min(Duration::from_millis(timer.length_ms))
                 });
                 now + remaining
             });
-            seen.insert(attempt.clone(), deadline);
+            deadlines.insert(attempt.clone(), deadline);
             (deadline, attempt)
         });
         let next = timers.min();
-        self.deadlines.0 = seen;
+        // Forget the back-offs that have elapsed.
+        self.deadlines.0 = deadlines;
         next
     }
 }

@@ -40,8 +40,8 @@ struct WatchedView {
     replaced_at: Option<Instant>,
 }
 
-/// The shortest time between two such replacements, so that another program that keeps writing the same file does not
-/// keep the engine busy.
+/// The shortest time between two replacements that ignore the rate limit, so that another program that keeps writing the
+/// watched view does not keep the engine busy.
 const MIN_REPLACEMENT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl RunViews {
@@ -98,8 +98,8 @@ impl RunViews {
 }
 
 impl Engine<'_> {
-    /// Writes the views of commits whose engine exited before it could. Files of earlier engines are recognised
-    /// before the document changes.
+    /// Writes the views of commits whose engine exited before it could. First recognises the files that earlier engines
+    /// wrote, so that they are not quarantined as edits of another program.
     ///
     /// A view's mark, the digest of what was written, is stored with the engine's next commit. Other clients may commit
     /// in between, so an unmarked view shows any revision since the last mark.
@@ -201,9 +201,9 @@ impl Engine<'_> {
     }
 
     fn write_document_views(&mut self) {
-        let start = Instant::now();
         self.make_answer_dirs();
         for view in self.journal.document().views() {
+            let start = Instant::now();
             let written = self.write_view(&view, Durability::Buffered);
             self.views.files.charge(start.elapsed());
             // The views stay stale and are retried. If they still cannot be written at exit, the command fails.
@@ -219,7 +219,7 @@ impl Engine<'_> {
         self.views.stale = false;
     }
 
-    /// Writes the view of the report in `input`, if there is a report and the format has such a view. If that fails,
+    /// Writes the view of the report in `input`, if there is a report and the protocol shows it in a view. If that fails,
     /// the view is written at exit.
     pub(super) fn write_report_view(&mut self, input: &Input) {
         if self.views.repo_missing {

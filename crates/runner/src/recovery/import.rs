@@ -1,5 +1,5 @@
-//! Makes a run from a document: from a view when the store is lost, or from a dump of peer
-//! cycles in an older format, which was migrated.
+//! Makes a run from a document: a view file, for example when the store is lost; or a peer cycle of the original, which was
+//! read from a dump of its key-value store and migrated.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ pub struct DocumentImport {
     pub document: Value,
     /// The least number of turns that each step has had, so that no attempt id is used twice.
     pub turns: BTreeMap<StepId, Turn>,
-    /// What a user had asked for when the view was written, such as to pause.
+    /// What a user had asked of the run when the document was written, such as to pause.
     pub request: Option<Request>,
 }
 
-/// The document that a peer cycle of a dump was [migrated](RecoverySource::Migrated) to.
+/// The document that an old peer cycle was [migrated](RecoverySource::Migrated) to.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// The path of the dump.
+    /// The path of the dump: a file with the keys and values of the original's key-value store.
     pub from: String,
     pub document: Value,
     /// The bucket entry that the document replaces, if the bucket has the key of this run.
@@ -51,17 +51,17 @@ impl From<RunWriteError> for DocumentImportError {
     }
 }
 
-/// Makes a run from a view: one entry starts it, a second records the view and moves the run to its state. Returns
-/// the run's status. Without a store, writes nothing.
+/// Makes a run of two entries: the first opens it, the second records the document and moves the run to its state.
+/// Returns the run's status. Without a store, writes nothing.
 pub async fn import_document(
     store: Option<&AnyStore>,
     by: &Author,
     now: Timestamp,
     kind: &'static dyn ProtocolKind,
     spec: RunSpec,
-    view: DocumentImport,
+    import: DocumentImport,
 ) -> Result<RunStatus, DocumentImportError> {
-    let DocumentImport { path, document, turns, request } = view;
+    let DocumentImport { path, document, turns, request } = import;
     let mut replay = Replay::begin(kind, spec).expect("BUG: the definition is of another protocol");
     let status = replay.machine().import(&document)?;
     let mut after = replay.state.run.clone();
@@ -73,8 +73,8 @@ pub async fn import_document(
     Ok(after.status)
 }
 
-/// Makes a run from a migrated document, in the same two entries. Unless it is finished it is paused, because no user
-/// has asked to continue it. Returns the run's status. Without a store, writes nothing.
+/// Makes a run from a migrated document, of two entries as [`import_document`] does. A run that is not finished is paused,
+/// because no user has asked to continue it. Returns the run's status. Without a store, writes nothing.
 pub async fn migrate(
     store: Option<&AnyStore>,
     by: &Author,
@@ -96,7 +96,7 @@ pub async fn migrate(
     Ok(after.status)
 }
 
-/// Writes the two entries, if there is a store.
+/// Writes the two entries, if there is a store. `replay` makes their commits.
 async fn write(
     store: Option<&AnyStore>,
     by: &Author,
@@ -112,6 +112,7 @@ async fn write(
     let opened = entry(by, now, Input::Opened { definition }, Decision::nothing());
     let recovered = entry(by, now, Input::Recovered { source }, decision);
     let run = replay.run.clone();
+    // Such a store keeps the whole document where other programs can read it.
     replay.commits_whole_document = store.has_public_documents();
     let fill = |writer: &mut RunWriter<'_>| -> Result<(), DocumentImportError> {
         writer.put_blob(&blob)?;
@@ -123,6 +124,7 @@ async fn write(
         if let Some(replaces) = replaces.clone() {
             writer.replace_entry(replaces);
         }
+        // An engine that still runs on the lost store is fenced: the epoch is higher than its own.
         let created = now.to_jiff().unwrap_or_default();
         Ok(writer.set_created_and_epoch(&replay.run, created, recovery_epoch(now))?)
     };

@@ -1,6 +1,7 @@
-//! Building runs from something other than their own store: archives, views, dumps, damaged stores, damaged documents.
+//! Building runs from something other than their own store: archives, views, dumps of peer cycles in older formats, damaged
+//! stores, damaged documents.
 //!
-//! [`Replay`] is shared by all: it rebuilds a run from its entries and rejects an entry that cannot follow.
+//! [`Replay`] is shared by all: it rebuilds a run from its entries and rejects an entry that does not follow from those before.
 
 mod archive;
 mod import;

@@ -29,7 +29,7 @@ pub(crate) struct Corruption {
     bad: Revision,
     /// What is wrong with it.
     what: String,
-    /// The newest valid document.
+    /// The document that could replace it.
     candidate: Option<Candidate>,
     /// The highest sequence number that a client may have seen, judging by the bad documents.
     seen_sequence: u64,
@@ -155,8 +155,8 @@ struct SeenSequence {
 }
 
 impl SeenSequence {
-    /// Adds the number in the document of a revision. Each later revision has added at most one, or has restored a
-    /// document and exceeded this number.
+    /// Takes the number in the document of a revision into account. Each revision from there to the newest bad one may have
+    /// added one.
     fn observe(&mut self, revision: Revision, parts: &[Part]) {
         let seen_sequence = parts.iter().find_map(|part| {
             let value: serde_json::Value = serde_json::from_str(&part.body).ok()?;

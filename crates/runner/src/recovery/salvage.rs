@@ -81,7 +81,7 @@ pub fn salvaged_kind(
     Ok(protocols.0.iter().copied().find(|kind| Replay::begin_with_blob(*kind, &blob).is_ok()))
 }
 
-/// Returns the runs that are listed, but of which no entry was found.
+/// Returns the runs of the table of runs that are not in `found`. One of which `found` knows only the number is among them.
 pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>, SalvageRunError> {
     let seen = |run: &RunId| found.iter().any(|salvaged| salvaged.run.as_ref() == Ok(run));
     let lost = salvage.run_rows()?.into_iter().filter(|(run, _)| !seen(run)).map(|(run, newest)| {

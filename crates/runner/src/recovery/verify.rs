@@ -39,7 +39,7 @@ impl Inconsistency {
     }
 }
 
-/// Loads a run and checks it against its entries. Changes nothing.
+/// Loads a run and checks it against its entries. Changes nothing. Returns `None` if there is no such run.
 pub async fn verify(
     store: &Arc<dyn Store>,
     clock: &Clock,

@@ -38,7 +38,8 @@ pub struct FirstAnswer {
     pub answer: Answer,
 }
 
-/// Answers the question of a step: of the given turn, or of the one that waits. A second answer fails with the first one.
+/// Answers the question of a step. `turn` is the turn that asked; without it, the one that waits counts. A second answer
+/// fails with the first one.
 pub async fn answer(
     journal: &mut Journal,
     by: Author,

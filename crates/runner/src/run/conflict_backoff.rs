@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Waits 100, 300 and 900 ms before the second, third and fourth try; in proportion for another conflict timeout
-/// of the store.
+/// Waits at most 100, 300 and 900 ms before the second, third and fourth try; in proportion if the store has another
+/// conflict timeout than 1.3 s.
 #[derive(Debug)]
 pub(crate) struct ConflictBackoff {
     /// The length of the first wait.

@@ -12,7 +12,7 @@ pub struct DocumentAt {
     pub revision: Revision,
 }
 
-/// Assembles the document of a run. Reads the run's spec only if the parts are not sufficient.
+/// Assembles the document of a run. Reads the run's spec, which has the definition, only if the parts are not sufficient.
 pub async fn read_document(
     store: &dyn Store,
     protocols: Protocols,

@@ -175,8 +175,9 @@ fn author(journal: &Journal, from: Option<&AttemptId>) -> Result<EditAuthor, Edi
 
 /// Returns the document that had this sequence number, with the newest revision that has it.
 ///
-/// A commit adds at most one to the number, so the revision is at least as far back as the number. It is further back
-/// if the engine committed entries that do not change the document: the search doubles its stride, then bisects.
+/// A commit raises the number by at most one. So a number that is N lower is at least N revisions back, and more if entries
+/// did not change the document. The search steps back by the difference or by a stride that doubles, whichever is more,
+/// until it has passed the number; then it bisects.
 async fn find_document(journal: &Journal, sequence: u64) -> Result<Option<(Revision, Document)>, LoadError> {
     let mut newer = journal.position.revision;
     let mut behind = match journal.document().sequence() {

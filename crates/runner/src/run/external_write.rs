@@ -18,7 +18,7 @@ use crate::run::{CommitContext, Journal, LoadError};
 
 /// How many conflicts with a client that keeps writing are retried. Together with the pauses, about two seconds.
 const RETRIES: u32 = 16;
-/// The longest first pause, and how often it is doubled.
+/// The pause before a retry is random. This is its limit before the first retry, and how often the limit is doubled.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 5;
 
@@ -27,7 +27,7 @@ const DOUBLINGS: u32 = 5;
 pub struct JudgedExternalWrite {
     pub run: RunId,
     pub bucket: String,
-    /// Its sequence number in the bucket.
+    /// Its sequence number in the bucket; 0 if the bucket had no message of the document, which was then written.
     pub sequence: u64,
     /// The revision that accepts the write or restores the document.
     pub revision: Revision,
@@ -63,6 +63,7 @@ impl Journal {
     /// Judges the external write to the document, if there is one. Another client may do the same at the same time;
     /// one of the two commits succeeds.
     pub(crate) async fn judge_external_write(&mut self) -> Result<(), LoadError> {
+        // `too_large`: the write whose edit the store has just refused as too large, by its sequence number, and why.
         let (mut too_large, mut retries) = (None, 0);
         while let Some(external_write) = self.external_write.take() {
             let edit = match too_large.take() {
@@ -95,7 +96,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns the edit that the external write amounts to, or why it is none.
+    /// Returns the edit that the external write amounts to, or why it cannot be accepted.
     fn as_edit(&self, external_write: &ExternalWrite) -> Result<Value, String> {
         let change = external_write.change.as_ref().map_err(ToString::to_string)?;
         let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
@@ -138,6 +139,7 @@ impl Journal {
             .body
             .as_deref()
             .and_then(sequence_in)
+            // A number further ahead is part of the damage.
             .filter(|seen_sequence| *seen_sequence < newest + MAX_SEQUENCE_JUMP);
         let revision = self.position.revision;
         let ExternalWrite { bucket, sequence, .. } = external_write;
@@ -162,7 +164,8 @@ fn sequence_in(body: &[u8]) -> Option<u64> {
 }
 
 /// Writes the document of a run from its journal into a bucket that has lost it, or resolves the external write that is
-/// in its place. Returns `Some(None)` if the bucket has the document, and `None` if there is no such run.
+/// in its place. Returns `Some(None)` if the bucket has the document and there was nothing to do, and `None` if there is
+/// no such run.
 pub async fn rebuild_document(
     store: &Arc<dyn Store>,
     clock: &Clock,

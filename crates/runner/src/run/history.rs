@@ -29,7 +29,7 @@ pub struct History {
     pub recovered: Vec<(Revision, RecoverySource)>,
     /// The engine that wrote the last engine entry.
     pub engine: Option<EngineRecord>,
-    /// Why git refused to fast-forward the base branch, in a sentence.
+    /// Why git refused to fast-forward the base branch, in a sentence, if that is how the last effect ended.
     pub not_merged: Option<String>,
 }
 

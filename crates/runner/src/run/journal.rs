@@ -34,7 +34,7 @@ pub struct Journal {
     pub views: Vec<ViewMark>,
     /// A write of another client to the document. Nothing can be committed until it is judged: accepted or rejected.
     pub external_write: Option<ExternalWrite>,
-    /// How this journal has judged the last external write.
+    /// How this journal has judged the last external write, until the engine takes it to tell the user.
     pub(crate) judged_external_write: Option<JudgedExternalWrite>,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct CommitContext {
     pub(crate) acknowledged: Vec<String>,
     /// The view marks of the files that were written since the last commit.
     pub(crate) views: Vec<ViewMark>,
-    /// The first back-off; later ones double.
+    /// The back-off after the first failure; each later one doubles it.
     pub(crate) backoff: Duration,
 }
 
-/// Why a decision cannot be retried after a conflict.
+/// Why a decision that met a conflict cannot be made again on the newest state.
 pub(crate) enum ReloadError {
     Load(LoadError),
     /// The store reported a conflict, but no other client has committed.
@@ -76,7 +76,7 @@ impl Journal {
         Self::load_from(store, clock, kind, run, loaded, None).await.map(Some)
     }
 
-    /// Loads a run with the given document instead of the stored one.
+    /// Loads a run that exists. A given document takes the place of the stored one.
     pub(crate) async fn load_with_document(
         store: &Arc<dyn Store>,
         clock: &Clock,
@@ -210,6 +210,7 @@ impl Journal {
         decision: Decision,
         context: CommitContext,
     ) -> Result<Entry, CommitError> {
+        // Reported as a conflict, because the caller then reloads the run, which judges the write.
         if self.external_write.is_some() {
             let (run, revision) = (self.run.clone(), self.position.revision);
             return Err(CommitError::Conflict { run, expected: revision, found: revision });
@@ -276,8 +277,8 @@ impl Journal {
         keeps.then(|| self.document().to_json())
     }
 
-    /// Commits, and finds out about an unknown outcome. A write that is known to be lost is retried once, because the
-    /// store is reachable again.
+    /// Commits. If the outcome is unknown, asks the store whether the write is there. A write that is known to be lost is
+    /// retried once, because the store is reachable again.
     async fn write(&self, commit: Commit) -> Result<Position, CommitError> {
         let mut retried = false;
         loop {

@@ -21,10 +21,12 @@ pub enum LoadError {
     /// Error code `corrupted_state`: everything but the document can be read.
     #[error("the document of run `{run}` is not what was written at revision {revision}: {what}")]
     Corrupted { run: RunId, revision: Revision, what: String },
-    /// The external write is still in the store; nothing is lost.
+    /// Another client's write to the peer document in the NATS bucket was neither accepted nor undone. It is still in the
+    /// bucket; nothing is lost.
     #[error("cannot resolve the write of another client to the document of run `{run}`")]
     ExternalWrite { run: RunId, source: Box<CommitError> },
-    /// The bucket still has the external writes, as far as its history goes.
+    /// Each time that the engine wanted to accept or undo a write, the NATS bucket had a newer one of another client. The bucket
+    /// keeps a limited number of them.
     #[error("another client keeps writing to the document of run `{run}`: gave up after {tries} attempts")]
     Contended { run: RunId, tries: u32 },
 }
@@ -43,7 +45,7 @@ impl LoadError {
     }
 }
 
-/// Returns the kind of a run.
+/// Finds the protocol of a run by its name.
 pub(crate) fn find_kind(
     protocols: Protocols,
     run: &RunId,
@@ -66,6 +68,7 @@ pub async fn read_spec(store: &dyn Store, run: &RunId) -> Result<Option<RunSpec>
     let Input::Opened { definition } = decode(run, &first)?.input else {
         return Err(damaged("its first entry does not open it"));
     };
+    // The entry has the digest of the run spec, which contains the definition.
     let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
     serde_json::from_slice(&blob).map(Some).map_err(|_| damaged(BAD_DEFINITION))
@@ -83,8 +86,8 @@ pub(crate) fn open_machine(
         .map_err(|_| LoadError::Damaged { run: run.clone(), what: BAD_DEFINITION.to_owned() })
 }
 
-/// Returns a machine with the document of a revision, in the state before the first entry. Fails if the document is
-/// missing or breaks the format's rules.
+/// Returns a machine with the document of a revision. Its state is still the one before the first entry; [`fold`] brings it
+/// up to date. Fails if the document is missing or breaks the format's rules.
 pub(crate) async fn load_machine(
     store: &dyn Store,
     kind: &'static dyn ProtocolKind,

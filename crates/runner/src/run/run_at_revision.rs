@@ -44,7 +44,7 @@ impl From<Journal> for RunAtRevision {
 impl RunAtRevision {
     /// Loads the run at a revision, or at the newest one. Returns `None` if there is no such run.
     ///
-    /// Folds from the newest snapshot that is not newer, so the cost does not depend on the revision.
+    /// Folds from the last snapshot up to that revision, so the cost does not grow with the revision.
     pub async fn load(
         store: &dyn Store,
         protocols: Protocols,
@@ -80,7 +80,7 @@ impl RunAtRevision {
         self.machine().kind()
     }
 
-    /// Returns how the run ended or stopped, or `None` if it may have live attempts.
+    /// Returns how the run ended or stopped, or `None` if it is unfinished and not stopped.
     pub fn engine_exit(&self) -> Option<EngineExit> {
         match self.state.run.status {
             RunStatus::Finished(outcome) => Some(EngineExit::Finished(outcome)),

@@ -108,6 +108,7 @@ pub async fn open(
         external_write: None,
         judged_external_write: None,
     };
+    // The field holds the digest of the whole spec, not only of the definition.
     let input = Input::Opened { definition: digest.to_string() };
     match journal.commit(by, input, decision, CommitContext::default()).await {
         Ok(_) => Ok(journal),

@@ -11,14 +11,14 @@ use crate::run::RunSpec;
 /// A few fields of a run, stored with every commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The title for people: the workflow's name.
+    /// The title for people, such as the workflow's name.
     pub title: String,
     pub repo_dir: String,
     pub status: RunStatus,
     pub progress: Progress,
     /// The number of attempts that may be alive.
     pub running: usize,
-    /// Whether only the answer of a person can move the run.
+    /// Whether only the answer of a person, or conditions that become true, can move the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_waiting: bool,
     /// Whether the scripted agent works on it.

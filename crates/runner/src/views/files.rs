@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use protocol::{Revision, View};
 use store::{Digest, ViewMark};
 
-/// Writing views takes at most one part in this many of the wall time.
+/// Writing views takes at most 1/20 of the wall time.
 const WALL_TIME_DIVISOR: u32 = 20;
 
-/// The longest time between two writes, however expensive views are.
+/// The longest delay after a write, however expensive it was.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// The view files of a run on this host.
@@ -95,8 +95,8 @@ impl ViewFiles {
         self.not_before
     }
 
-    /// Charges the time spent on views, including rendering. The costs of several views add up: otherwise the small
-    /// ones of every step would let the large one be written with every step.
+    /// Delays the next write in proportion to the time spent on views, including rendering. The delays of several views add
+    /// up: otherwise the short one after a small view would replace the long one after the document's view.
     pub(crate) fn charge(&mut self, spent: Duration) {
         let now = Instant::now();
         let earliest = self.not_before.max(now) + spent.saturating_mul(WALL_TIME_DIVISOR - 1);
@@ -127,7 +127,7 @@ impl ViewFiles {
         Ok((!known && found != Digest::of(&view.body)).then_some(found))
     }
 
-    /// Recognises the file with that digest as one of the engine's own.
+    /// Makes the content with this digest the engine's own: a file that has it is not moved to quarantine.
     pub(crate) fn recognise(&mut self, view: &View, digest: Digest) {
         self.known.insert(PathBuf::from(&view.path), KnownContent { digest, stat_data: None });
     }

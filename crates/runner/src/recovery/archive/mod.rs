@@ -36,8 +36,9 @@ pub struct Manifest {
     pub callboard_archive: u32,
     pub run: RunId,
     pub protocol: String,
-    /// The host that wrote it.
+    /// The host that wrote the archive.
     pub host: String,
+    /// When the run was created.
     pub created_at: Timestamp,
     pub entries: u64,
     /// Attempts whose files are missing, by the host that has them.

@@ -108,7 +108,7 @@ pub async fn import(
     let relocated = relocate(&mut spec, import_target);
     let run = spec.options.location.run.clone();
     let _lock = lock_imports(store)?;
-    // Before its attempts directory is touched.
+    // This comes before the attempts directory is touched: it would be that of the existing run.
     if store.newest_revision(&run).await?.is_some() {
         return Err(ImportError::Exists(run));
     }

@@ -1,4 +1,4 @@
-//! A host that the user has abandoned because it will not come back.
+//! A host that the user has abandoned because it will not come back. Host `a` has started `first#1.1`; the tests run on host `b`.
 
 use protocol::entry::{Author, FailureKind};
 use protocol::run::{Absorbed, Ending, Fact, Request, Stale, absorb};
@@ -27,18 +27,18 @@ async fn attempts_of_an_abandoned_host_count_as_interrupted_and_are_retried_on_t
     assert_eq!(evidence.kind, Some(FailureKind::Interrupted));
     let expected = "Agent process was interrupted: tester abandoned its host `a`: its disk died";
     assert_eq!(evidence.error.as_deref(), Some(expected));
-    // The interruption cost no attempt: the only one was made on this host.
-    let again = fixture.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
-    assert_eq!(again.by.host(), "b");
+    // The interrupted attempt does not count, so the only one that does was made on this host.
+    let second_attempt = fixture.end_of(&"first#1.2".parse().unwrap()).await.unwrap();
+    assert_eq!(second_attempt.by.host(), "b");
 }
 
 #[tokio::test]
 async fn a_late_report_from_an_abandoned_host_is_ignored() {
     let fixture = Fixture::with_started_step().await;
-    let first = fixture.journal().await.state.run.live_attempts().next().unwrap().0;
+    let first_attempt = fixture.journal().await.state.run.live_attempts().next().unwrap().0;
     fixture.drive(abandoning(fixture.host("b"), "a"), Request::Resume).await.unwrap();
     let mut journal = fixture.journal().await;
-    let late = Fact::Ended { attempt: first, ending: Ending::Reported(json!(Verdict::Done)) };
+    let late = Fact::Ended { attempt: first_attempt, ending: Ending::Reported(json!(Verdict::Done)) };
     let absorbed = absorb(&mut journal.state.run, late);
     assert!(matches!(absorbed, Absorbed::Ignored(Stale::NoTurn | Stale::Superseded)), "{absorbed:?}");
 }
@@ -46,12 +46,12 @@ async fn a_late_report_from_an_abandoned_host_is_ignored() {
 #[tokio::test]
 async fn a_host_without_attempts_cannot_be_abandoned() {
     let fixture = Fixture::with_started_step().await;
-    for (host, is_here) in [("c", false), ("b", true)] {
+    for (host, is_this_host) in [("c", false), ("b", true)] {
         let before = fixture.journal().await.position;
         let refused = fixture.drive(abandoning(fixture.host("b"), host), Request::Resume).await.unwrap_err();
         let expected = format!("no attempt of it is on `{host}`; `first#1.1` is on `a`");
         assert_eq!(refused.to_string(), expected);
-        assert!(matches!(refused, EngineError::NothingToAbandon { here, .. } if here == is_here));
+        assert!(matches!(refused, EngineError::NothingToAbandon { here, .. } if here == is_this_host));
         assert_eq!(fixture.journal().await.position, before, "nothing was written");
         assert!(!fixture.is_locked().await);
     }

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use super::harness::Fixture;
 
 impl Fixture {
-    /// Returns whether the server has a lease that is held. Reads it from the server, because this process knows of its own
-    /// release before the server does.
+    /// Returns whether the engine lock of the run, a lease on the server, is held. Asks the server, because this process knows of
+    /// its own release before the server does.
     pub(crate) async fn is_locked(&self) -> bool {
         let client = async_nats::connect(self.server.address()).await.unwrap();
         let leases = async_nats::jetstream::new(client).get_stream("callboard-leases").await.unwrap();
@@ -35,7 +35,7 @@ async fn an_engine_that_exits_releases_the_lock() {
     let mut observer = ();
     let engine = fixture.engine(&fixture.run, &mut observer).await.unwrap();
     assert!(fixture.is_locked().await);
-    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let (_sender, interrupts) = mpsc::unbounded_channel();
     let exit = engine.drive(engine_request(Request::Stop), interrupts).await.unwrap();
     assert!(matches!(exit, EngineExit::Stopped(_)), "{exit:?}");
     assert!(!fixture.is_locked().await);
@@ -46,7 +46,7 @@ async fn an_engine_that_is_refused_releases_the_lock() {
     let fixture = Fixture::open(&["a"]).await;
     let mut observer = ();
     let engine = fixture.engine(&fixture.run, &mut observer).await.unwrap();
-    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let (_sender, interrupts) = mpsc::unbounded_channel();
     let refused = engine.drive(engine_request(Request::Retry { step: None }), interrupts).await.unwrap_err();
     assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
     assert!(!fixture.is_locked().await);

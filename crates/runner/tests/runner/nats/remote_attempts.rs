@@ -1,4 +1,7 @@
 //! Attempts on another host are not adopted, started or failed; everything else continues.
+//!
+//! There are no agents: an attempt that is started by [`Fixture::drive`] fails at once, and the run fails with it. An engine
+//! exits with [`EngineExit::Remote`] when all attempts that may be alive are on other hosts.
 
 use protocol::run::{Request, RunStatus, RunStopCause};
 use runner::EngineExit;
@@ -29,7 +32,7 @@ async fn an_engine_runs_all_local_steps_and_then_exits() {
     assert!(!fixture.is_locked().await);
     let journal = fixture.journal().await;
     let left: Vec<_> = journal.outbox.iter().map(|item| item.id.as_str()).collect();
-    // The failure on `b` has ended the run.
+    // The failure on `b` makes the run fail, so the attempt on `a` is to be stopped.
     assert_eq!(left, ["start first#1.1", "end first#1.1"], "the actions for `a` stay in the outbox");
 }
 
@@ -37,7 +40,7 @@ async fn an_engine_runs_all_local_steps_and_then_exits() {
 async fn an_engine_that_returns_adopts_the_attempts_of_its_host() {
     let fixture = Fixture::with_started_step().await;
     fixture.drive(fixture.host("b"), Request::Resume).await.unwrap();
-    // The step on `b` has failed, so the run ends with the one on `a`.
+    // The run has failed with the step on `b`, and finishes when the attempt on `a` has ended.
     let exit = fixture.drive(fixture.host("a"), Request::Resume).await.unwrap();
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
     let end = fixture.end_of(&"first#1.1".parse().unwrap()).await.unwrap();

@@ -33,7 +33,7 @@ async fn of_eight_updates_with_one_expected_sequence_exactly_one_wins_on_three_s
     let settings = NatsSettings { replicas: 3, ..nats::settings(&addresses) };
     let store = NatsStore::new(settings.clone());
     let cycle = start_planning_on(&nats::any_store(store.clone()), directory.path()).await;
-    assert_eq!(store.open().await.unwrap(), [], "three replicas of everything");
+    assert_eq!(store.open().await.unwrap(), [], "no warning: everything has three replicas");
     one_of_eight_wins(&settings, &cycle).await;
 }
 
@@ -67,6 +67,7 @@ async fn one_of_eight_wins(settings: &NatsSettings, cycle: &Journal) {
 async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
     let fixture = Fixture::new().await;
     let proxy = Proxy::to(&fixture.server).await;
+    // The outage timeout is so long that the store waits for the answer.
     let mut cycle = load_through(&fixture, proxy.store(Duration::from_secs(60))).await;
     let document = peer_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
@@ -90,6 +91,7 @@ async fn a_write_that_landed_without_an_answer_is_in_the_history_once() {
 async fn an_edit_repeated_after_an_unknown_outcome_is_made_once() {
     let fixture = Fixture::new().await;
     let proxy = Proxy::to(&fixture.server).await;
+    // The outage timeout ends the wait for the answer.
     let mut cycle = load_through(&fixture, proxy.store(Duration::from_millis(300))).await;
     let document = peer_document(&cycle);
     let (expected, entries) = (document.sequence, document.history.len());
@@ -102,6 +104,7 @@ async fn an_edit_repeated_after_an_unknown_outcome_is_made_once() {
     assert_eq!(peer_document(&cycle).history.len(), entries + 1);
 }
 
+/// Loads the cycle through a store behind a proxy.
 async fn load_through(fixture: &Fixture, store: NatsStore) -> Journal {
     load(store, &fixture.cycle).await
 }

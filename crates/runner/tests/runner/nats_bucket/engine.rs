@@ -1,4 +1,5 @@
-//! A waiting engine resolves external writes: it absorbs a valid one, and restores the document after any other.
+//! A waiting engine resolves external writes, which are those of another client of the bucket: it takes a valid one into
+//! the run, and restores the document after any other.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use super::client::Client;
 async fn a_waiting_engine_resolves_external_writes() {
     let fixture = Fixture::new().await;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
-    // The cycle is paused and has no attempts, so the engine waits.
+    // The engine below starts with a request to pause, so no attempt starts, and the engine waits.
     let definition = new_peer_cycle("peer:global:cycle:1");
     let run = run_of(&definition);
     let spec = run_spec(&definition, &run, fixture.directory.path(), None);
@@ -41,6 +42,7 @@ async fn a_waiting_engine_resolves_external_writes() {
         let (sequence, mut entry) = client.get().await;
         entry["note"] = json!("theirs");
         client.update(&entry, sequence).await;
+        // The engine commits the write under the next sequence.
         let resolved = loop {
             let (_, found) = client.get().await;
             if found["sequence"] != entry["sequence"] {

@@ -16,14 +16,14 @@ use super::Fixture;
 use super::client::{BUCKET, Client};
 use crate::peer_document;
 
-/// Changes the planner's output and nothing else.
+/// Changes the output of the phase `plan` and nothing else.
 fn with_draft(entry: &Value, draft: &str) -> Value {
     let mut entry = entry.clone();
     entry["phases"]["plan"]["output"]["draft"] = json!(draft);
     entry
 }
 
-/// Changes the planner's output and adds a history entry, as the format asks its clients to.
+/// Changes the output of the phase `plan` and adds a history entry, as the format asks its clients to.
 fn with_draft_and_history(entry: &Value, draft: &str) -> Value {
     let mut entry = with_draft(entry, draft);
     let sequence = entry["sequence"].as_u64().unwrap() + 1;
@@ -154,7 +154,8 @@ async fn an_implausible_sequence_number_is_ignored() {
     }
 }
 
-/// Writes a corrupted document and asserts that it is quarantined and the document before it restored.
+/// Writes what `corrupt` makes of the document (`None`: deletes the key). Asserts that the write is quarantined and the
+/// document before it restored.
 async fn assert_restored(fixture: &mut Fixture, case: &str, corrupt: impl Fn(&Value) -> Option<Vec<u8>>) {
     let before = peer_document(&fixture.cycle);
     let (_, entry) = fixture.client.get().await;

@@ -15,6 +15,7 @@ fn set(pointer: &str, value: Value) -> Patch {
     Patch::Set(vec![(pointer.to_owned(), value)])
 }
 
+/// Opens a peer cycle in a new store and starts its planner.
 async fn test_env() -> (TempStore, AnyStore, Journal) {
     let temp_store = TempStore::new();
     let cycle = start_planning(&temp_store).await;

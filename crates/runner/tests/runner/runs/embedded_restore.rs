@@ -72,9 +72,12 @@ impl StoppedPeerCycle {
     }
 }
 
-/// Truncates a part of the newest document.
+/// Truncates a part of the newest document. Its entry can restore it.
 const TRUNCATE_PART: &str =
     r#"UPDATE parts SET body = '{"status": "fai' WHERE path = 'phases/plan' AND revision = 2"#;
+
+/// Damages the newest entry: its checksum no longer matches.
+const DAMAGE_ENTRY: &str = "UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2";
 
 fn last_event(cycle: &Journal) -> (Event, u64) {
     let document = peer_document(cycle);
@@ -111,7 +114,7 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
 async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::Result<()> {
     let stopped = StoppedPeerCycle::new().await?;
     stopped.corrupt(TRUNCATE_PART)?;
-    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    stopped.corrupt(DAMAGE_ENTRY)?;
     let refused = stopped.lock(engine_config(&stopped.store)).await;
     assert!(
         matches!(
@@ -136,11 +139,11 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
 }
 
 #[tokio::test]
-async fn without_a_valid_document_nothing_is_written() -> anyhow::Result<()> {
+async fn without_a_valid_document_the_restore_is_refused() -> anyhow::Result<()> {
     let stopped = StoppedPeerCycle::new().await?;
     stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
-    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    stopped.corrupt(DAMAGE_ENTRY)?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
     let refused = stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await;
     assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
@@ -172,9 +175,9 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
     stopped.corrupt(TRUNCATE_PART)?;
     stopped.lock(engine_config(&stopped.store)).await?;
     assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 501));
-    // Only the first revision is valid now, and the bad head claims nothing.
+    // Now only the first revision is valid, and the bad part `head` contains no sequence.
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
-    stopped.corrupt("UPDATE entries SET body = replace(body, 'tester', 'jester') WHERE revision = 2")?;
+    stopped.corrupt(DAMAGE_ENTRY)?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
     stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
     assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 502));

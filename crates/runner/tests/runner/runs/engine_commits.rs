@@ -20,7 +20,7 @@ async fn the_start_of_an_attempt_is_committed_with_its_action() {
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut observer = ();
     let engine = Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await;
-    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
     assert!(matches!(error, EngineError::NoAdapter { .. }), "{error:?}");
     let journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
@@ -34,7 +34,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     let mut cycle = start_planning(&temp_store).await;
     let store = temp_store.store().await;
     let mut config = failing_engine_config(&store);
-    // An engine adopts only the attempts of its own host.
+    // The attempt was started on host `here`, and an engine adopts only the attempts of its own host.
     config.author = Author::Engine { host: "here".to_owned(), boot_id: config.boot_id.clone(), pid: 1 };
     let attempt: AttemptId = "plan#1.1".parse().unwrap();
     let dir = AttemptDir::new(&config.local_dir.join("attempts"), &cycle.run, &attempt);
@@ -42,7 +42,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     supervisor::partial::submit_partial(&dir, br#"{"draft": 1}"#).unwrap();
     let mut observer = ();
     let engine = Engine::lock(&store, config, &cycle.run, LockPurpose::Engine, &mut observer).await.unwrap();
-    // The attempt ends after the engine has loaded the run, so the engine watches it and takes its partial report.
+    // The attempt ends after the engine has loaded the run. So the engine still watches it, and takes its partial report.
     let consequence = AttemptConsequence::Interrupted { interruptions: 1 };
     commit_changes(
         &mut cycle,
@@ -50,7 +50,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
         vec![Change::Ended { attempt, consequence, kind: StepKind::Agent }],
     )
     .await;
-    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
     let request = EngineRequest { request: Request::Interrupt, by: None, reason: None };
     let exit = engine.drive(request, interrupts).await.unwrap();
     assert_eq!(exit, EngineExit::Stopped(RunStopCause::EngineInterrupted));

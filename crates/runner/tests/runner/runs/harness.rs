@@ -1,4 +1,4 @@
-//! Runs for tests that start no process.
+//! Runs, and configurations of engines, for tests that start no process.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
     harness::engine_config(store, Path::new("/bin/false"))
 }
 
-/// Returns a configuration with a command, but with a shim that does not exist: every attempt fails at once.
+/// Returns a configuration with a command for every agent, but with a shim that does not exist: every attempt fails at once.
 pub(crate) fn failing_engine_config(store: &AnyStore) -> EngineConfig {
     let mut engine_config = harness::engine_config(store, Path::new("/missing"));
     engine_config.overrides.profile = Some(harness::wrapper(Path::new("/bin/true")));

@@ -21,9 +21,9 @@ async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, Ru
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, test_author(), request, None).await?;
     let (interrupt, interrupts) = mpsc::unbounded_channel();
-    // A paused engine exits only when it is interrupted.
-    let paused = journal.state.run.status == RunStatus::Paused;
-    if paused {
+    // The engine of a paused run exits only when it is interrupted.
+    let is_paused = journal.state.run.status == RunStatus::Paused;
+    if is_paused {
         interrupt.send(())?;
     }
     let exit = engine.drive(EngineRequest::to_resume(None), interrupts).await;

@@ -16,7 +16,7 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
-    // One entry each: paused at even revisions, running at odd ones, beyond the second snapshot.
+    // Each request is one entry: the run is paused at even revisions, running at odd ones. The last is after the second snapshot.
     for revision in 2..=2 * SNAPSHOT_EVERY + 3 {
         let request = if revision % 2 == 0 { Request::Pause } else { Request::Resume };
         runner::request(&mut journal, test_author(), request, Some(format!("for {revision}"))).await.unwrap();
@@ -47,10 +47,14 @@ async fn every_revision_is_shown_as_it_was_across_snapshots() {
     }
     let history_at = |revision| History::read(store.as_ref(), &run, Revision(revision));
     let pause_request = history_at(2 * SNAPSHOT_EVERY + 2).await.unwrap().stopped_by.unwrap();
-    assert_eq!(pause_request.reason, Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)), "read in pages");
+    assert_eq!(
+        pause_request.reason,
+        Some(format!("for {}", 2 * SNAPSHOT_EVERY + 2)),
+        "the history is read in pages"
+    );
     assert!(history_at(newest.0).await.unwrap().stopped_by.is_none());
-    let now = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None).await.unwrap().unwrap();
-    assert_eq!((now.machine().document(), now.state), (journal.document(), journal.state));
+    let run_at = RunAtRevision::load(store.as_ref(), PROTOCOLS, &run, None).await.unwrap().unwrap();
+    assert_eq!((run_at.machine().document(), run_at.state), (journal.document(), journal.state));
     assert!(store.snapshot_at(&run, newest).await.unwrap().is_some());
 }
 
@@ -63,6 +67,7 @@ async fn a_snapshot_keeps_a_pending_backoff() {
     commit_decision(&mut journal, store.as_ref(), "here", start).await;
     let attempt: AttemptId = "a#1.1".parse().unwrap();
     let consequence = AttemptConsequence::WillRetry { failures: 1, next: AttemptNo(2) };
+    // The attempt has failed and is retried after a back-off, which the timer ends.
     let entry = Entry {
         v: ENTRY_VERSION,
         at: journal.state.at,
@@ -74,13 +79,13 @@ async fn a_snapshot_keeps_a_pending_backoff() {
     };
     append(&mut journal, store.as_ref(), &entry).await.unwrap();
     while journal.position.revision < Revision(SNAPSHOT_EVERY) {
-        let paused = journal.state.run.status == RunStatus::Paused;
-        let request = if paused { Request::Resume } else { Request::Pause };
+        let is_paused = journal.state.run.status == RunStatus::Paused;
+        let request = if is_paused { Request::Resume } else { Request::Pause };
         runner::request(&mut journal, test_author(), request, None).await.unwrap();
     }
-    let read = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
-    assert!(read.state.timers.contains_key(&attempt), "{:?}", read.state);
-    assert_eq!(read.state, journal.state);
+    let reloaded = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await.unwrap().unwrap();
+    assert!(reloaded.state.timers.contains_key(&attempt), "{:?}", reloaded.state);
+    assert_eq!(reloaded.state, journal.state);
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn a_lost_write_is_retried() {
     assert_eq!((journal.state.run.status, journal.position.revision), (RunStatus::Paused, Revision(2)));
 }
 
-/// Every refusal is an entry, so a repeated commit would be seen as a second one.
+/// Every refusal is recorded as an entry, so a repeated commit would add a second entry.
 #[tokio::test]
 async fn a_commit_without_an_answer_is_not_repeated() {
     let (_temp_store, store, mut journal) = test_env().await;
@@ -88,11 +88,12 @@ impl Observer for ConflictAfterStart {
 #[tokio::test]
 async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
     let (_temp_store, store, Journal { run, .. }) = test_env().await;
+    // The shim does not exist: every attempt fails at once.
     let config = failing_engine_config(&store.store);
     let mut observer = ConflictAfterStart { store: store.clone(), processes: 0 };
     let faulty: Arc<dyn Store> = store.clone();
     let engine = Engine::lock(&faulty, config, &run, LockPurpose::Engine, &mut observer).await.unwrap();
-    let (_keep, interrupts) = mpsc::unbounded_channel();
+    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
     let exit = engine.drive(EngineRequest::to_resume(None), interrupts);
     let exit = tokio::time::timeout(testkit::DEADLINE, exit).await.expect("the run ends");
     assert_eq!(exit.unwrap(), EngineExit::Finished(Outcome::Failed));
@@ -103,7 +104,7 @@ async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_run_that_moves_during_every_load_can_be_paused() {
+async fn a_run_that_changes_during_every_load_can_be_paused() {
     let (_temp_store, store, mut journal) = test_env().await;
     store.commit_during_loads();
     journal.reload().await.unwrap();

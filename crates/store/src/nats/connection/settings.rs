@@ -97,7 +97,7 @@ pub enum NatsSettingsError {
     Scheme { number: usize, scheme: String },
     #[error("the address of server {number} is not a host and port")]
     Address { number: usize },
-    /// It would otherwise be taken for the directory of an embedded store.
+    /// Not found by the parser here, but where a store may also be a directory: there it would be taken for one.
     #[error("it looks like the address of a server without nats:// or tls://")]
     MissingScheme,
     #[error("the addresses have different users")]
@@ -116,7 +116,7 @@ const REPLICAS: usize = 3;
 impl FromStr for NatsSettings {
     type Err = NatsSettingsError;
 
-    /// Parses `nats://[user:password@]host[:port][,…]`.
+    /// Parses `[nats://|tls://][user:password@|token@]host[:port][,…]`. One `tls://` requires TLS for all servers.
     fn from_str(text: &str) -> Result<Self, NatsSettingsError> {
         let mut settings = Self {
             servers: Vec::new(),
@@ -134,8 +134,8 @@ impl FromStr for NatsSettings {
                 "tls" => settings.tls.required = true,
                 scheme => return Err(NatsSettingsError::Scheme { number, scheme: scheme.to_owned() }),
             }
-            let (user, host) = match rest.rsplit_once('@') {
-                Some((user, host)) => (Some(user), host),
+            let (userinfo, host) = match rest.rsplit_once('@') {
+                Some((userinfo, host)) => (Some(userinfo), host),
                 None => (None, rest),
             };
             let host = host.trim_end_matches('/');
@@ -144,8 +144,8 @@ impl FromStr for NatsSettings {
                 return Err(NatsSettingsError::Address { number });
             }
             settings.servers.push(address);
-            if let Some(user) = user {
-                let auth = NatsAuth::from_userinfo(user);
+            if let Some(userinfo) = userinfo {
+                let auth = NatsAuth::from_userinfo(userinfo);
                 if settings.auth != NatsAuth::Anonymous && settings.auth != auth {
                     return Err(NatsSettingsError::DifferentCredentials);
                 }
@@ -179,7 +179,7 @@ fn percent_decode(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
         let escaped = match (first, after) {
-            (b'%', [high, low, ..]) => {
+            (b'%', [high, low, ..]) if high.is_ascii_hexdigit() => {
                 std::str::from_utf8(&[*high, *low]).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok())
             }
             _ => None,
