@@ -25,7 +25,7 @@ files() {
     find . \( -name .git -o -name .agents -o -name .callboard -o -name target \) -prune -o -type f "$@"
 }
 
-# What follows writes its artifact to standard output, and what it has to say beside that to standard error.
+# Each of these functions writes its artifact to standard output, and its messages to standard error.
 plan() {
     say "looking at $REPO_DIR" >&2
     printf '# Plan\n\n1. Which kinds of files are there?\n2. Which words matter to its authors?\n'
@@ -50,7 +50,7 @@ count_words() {
         done
 }
 
-# What other steps left: their first artifact, as the engine hands it over.
+# Joins the artifacts of the steps `files` and `words`. The engine passes their paths in these variables.
 summarise() {
     printf '# What we saw in %s\n\n' "$(basename "$REPO_DIR")"
     sed 's/^#/##/' "${DEP_FILES_ARTIFACT_0:-$ARTIFACTS_DIR/files.md}"
@@ -64,7 +64,7 @@ cd "$REPO_DIR"
 mkdir -p "$ARTIFACTS_DIR"
 say "reading $(wc -l <"$PROMPT_PATH" | tr -d ' ') lines of prompt"
 
-# A short pause, so that there is something to watch; the two scouts take theirs at the same time.
+# A short pause, so that there is something to watch. The steps `files` and `words` pause at the same time.
 sleep 0.4
 case $STEP_ID in
 plan) plan >"$artifact.new" ;;
@@ -79,7 +79,7 @@ esac
 mv "$artifact.new" "$artifact"
 say "wrote ${artifact#"$REPO_DIR"/}"
 
-# The report goes out last, and by rename: whoever looks sees all of it or nothing.
+# The report is written last, and by rename: a reader sees all of it or nothing.
 cat >"$REPORT_PATH.new" <<END
 {
   "schema": "run_report@v0",

@@ -1,5 +1,5 @@
-//! `callboard` that is killed right before or right after it performs the effect that the variable `CRASH` names, such as
-//! `before-issue-push`. For tests.
+//! For tests: a `callboard` that kills itself right before or right after it performs an effect. The variable `CRASH` says
+//! which, such as `before-issue-push`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `callboard` with one more protocol and its effect. `docs/adding-a-protocol.md` explains it.
+//! A `callboard` with a protocol of its own, `items`, and its effect. `docs/adding-a-protocol.md` explains it.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -29,6 +29,7 @@ fn links_and_paths_in_the_documentation_lead_to_files() {
             }
         });
         let named = links.map(|link| directory.join(link)).chain(paths);
+        // A module is named without `.rs`.
         let absent = named.filter(|path| !path.exists() && !path.with_extension("rs").exists());
         missing.extend(absent.map(|path| format!("{}: {}", page.display(), path.display())));
     }
@@ -39,13 +40,13 @@ fn links_and_paths_in_the_documentation_lead_to_files() {
 fn pages(root: &Path) -> Vec<PathBuf> {
     let mut pages = Vec::new();
     let mut directories = vec![root.join("docs"), root.join("examples")];
-    let mut files: Vec<_> = names(root).map(|name| root.join(name)).filter(|path| path.is_file()).collect();
+    let mut paths: Vec<_> = names(root).map(|name| root.join(name)).filter(|path| path.is_file()).collect();
     loop {
         pages
-            .extend(files.extract_if(.., |path| path.extension().is_some_and(|extension| extension == "md")));
-        directories.extend(files.drain(..).filter(|path| path.is_dir()));
+            .extend(paths.extract_if(.., |path| path.extension().is_some_and(|extension| extension == "md")));
+        directories.extend(paths.drain(..).filter(|path| path.is_dir()));
         let Some(directory) = directories.pop() else { return pages };
-        files.extend(names(&directory).map(|name| directory.join(name)));
+        paths.extend(names(&directory).map(|name| directory.join(name)));
     }
 }
 

@@ -241,7 +241,7 @@ impl Explored for Cycle {
 
     fn requests(_: &Definition, state: &State) -> Vec<Request> {
         let extend = |max_iterations| Request::Extend { text: "Also add logout".to_owned(), max_iterations };
-        // The limit is raised by one at most, so that the states stay few.
+        // The limit is raised to three at most, so that the states stay few.
         let raise = (state.max_iterations < 3).then(|| extend(Some(3)));
         std::iter::once(extend(None)).chain(raise).collect()
     }

@@ -32,8 +32,8 @@ pub(super) fn new_entry(before: &Node, input: EntryInput, decision: Decision) ->
     Entry { v: ENTRY_VERSION, at, by, input, timers, changes: decision.changes, actions: decision.actions }
 }
 
-/// Returns the entry input of a fact, with its evidence. Checks that a report or an answer is read as the verdict it
-/// was made for.
+/// Returns the entry input of a fact, with its evidence. If the fact has a verdict, makes the report or answer for it, and
+/// checks that the protocol reads this as the same verdict.
 pub(super) fn fact_input<P: Explored>(before: &Node, fact: &Fact) -> Result<EntryInput, Violation> {
     let evidence = match fact {
         Fact::BackoffElapsed { .. } => None,

@@ -15,7 +15,7 @@ pub enum Input {
     Fact(Fact),
     /// A deferred transition of the protocol.
     Deferred,
-    /// Queued steps are started in free slots by an entry of its own ([`Scheduling::Separate`]).
+    /// The start of queued steps in free slots, in an entry of its own ([`Scheduling::Separate`]).
     StartQueued,
     Request(Request),
     /// An agent or a person writes to the document.
@@ -23,13 +23,15 @@ pub enum Input {
 }
 
 impl Input {
-    /// Returns whether a person answers a question. An answer may never come, or reject without end.
+    /// Returns whether a person answers a question. Answers do not guarantee progress: a person may never answer, or may
+    /// reject again and again.
     pub(super) fn is_answer(&self) -> bool {
         matches!(self, Self::Fact(Fact::Answered { .. }))
     }
 }
 
-/// How often one turn may be interrupted. Further interruptions only repeat the same states, up to `MAX_INTERRUPTIONS`.
+/// How often one turn is interrupted in an exploration. Each further interruption repeats the same states, until the run
+/// gives up after `MAX_INTERRUPTIONS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interruptions {
     Never,
@@ -54,7 +56,7 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
         return vec![Input::Deferred];
     }
     let mut inputs = Vec::new();
-    // Facts may come first: the engine may not have seen yet that a command has committed a request.
+    // This is one input among the facts: a fact may come before the engine has seen the request that queued the steps.
     if model.scheduling == Scheduling::Separate
         && !start_queued(&mut run.clone(), model.slots.count()).is_nothing()
     {
@@ -86,7 +88,7 @@ pub(super) fn facts<P: Explored>(model: &Model<P>, run: &Run, interruptions: Int
     inputs
 }
 
-/// Returns every verdict of a step.
+/// Returns every verdict that a report of the step, or an answer to its question, can have.
 pub(super) fn verdicts<P: Explored>(run: &Run, step: &StepId) -> impl Iterator<Item = Value> {
     let machine = typed::<P>(run);
     let step = P::step(&machine.definition, &machine.state, step).expect("BUG: a turn is of a step");

@@ -268,7 +268,7 @@ impl Explored for Issue {
     }
 }
 
-/// Returns the word for what an agent waits for.
+/// Returns the word for what an agent waits for. `try` is an escalation that another agent may settle.
 pub fn describe_pending(pending: &Pending) -> String {
     match pending {
         Pending::Question(to) => format!("?{}", to.name()),

@@ -60,7 +60,7 @@ pub trait Explored: Present {
         Answer::Text { text: Self::describe_verdict(verdict) }
     }
 
-    /// A report with this verdict, for protocols whose reports depend on the state.
+    /// A report with this verdict. Overridden by protocols whose reports depend on the state.
     fn report_in_state(
         definition: &Self::Definition,
         _: &Self::State,
@@ -70,7 +70,7 @@ pub trait Explored: Present {
         Self::report(definition, step, verdict)
     }
 
-    /// An answer with this verdict, for protocols whose questions depend on the state.
+    /// An answer with this verdict. Overridden by protocols whose questions depend on the state.
     fn answer_in_state(
         definition: &Self::Definition,
         _: &Self::State,
@@ -80,7 +80,7 @@ pub trait Explored: Present {
         Self::answer(definition, step, verdict)
     }
 
-    /// The requests that only this protocol has, whether or not they make sense.
+    /// The requests that only this protocol has, also those that it must refuse in this state.
     fn requests(_: &Self::Definition, _: &Self::State) -> Vec<Self::Request> {
         Vec::new()
     }
@@ -94,7 +94,8 @@ pub trait Explored: Present {
     /// The change in a word or two.
     fn describe_change(change: &Self::Change) -> String;
 
-    /// The status of the document in a word or two, such as `plan in_progress`. `None` if the run determines it.
+    /// The status of the document in a word or two, such as `plan in_progress`. `None` if the run alone determines the
+    /// document.
     fn describe_document(_: &Self::Document) -> Option<String> {
         None
     }

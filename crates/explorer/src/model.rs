@@ -265,7 +265,7 @@ fn not_absorbed(what: String) -> Failure {
     vec![Violation::new("facts about live attempts are absorbed", what)].into()
 }
 
-/// Reports a panic of the explored code as a violation, so that its path is shown.
+/// Reports a panic of the explored code as a violation, so that the inputs that lead to it are shown.
 fn catch_panics<T>(operation: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(operation)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

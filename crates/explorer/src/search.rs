@@ -26,7 +26,7 @@ pub struct Limits {
     pub rows: Rows,
 }
 
-/// Whether transitions are kept.
+/// Whether each transition is kept as a row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     Counted,
@@ -51,7 +51,7 @@ impl Limits {
         Self::with_requests(ANY_REQUESTS)
     }
 
-    /// Returns the number of requests on a path in a word.
+    /// Returns the number of requests on a path as text: `any` if it is not limited.
     pub fn describe_requests(&self) -> String {
         if self.requests == ANY_REQUESTS { "any".to_owned() } else { self.requests.to_string() }
     }
@@ -77,7 +77,7 @@ impl Limits {
 /// Stands for any number of requests: no small definition needs as many to reach a state.
 const ANY_REQUESTS: usize = 64;
 
-/// More states take too long for a test.
+/// An exploration with more states takes too long for a test.
 const MAX_STATES: usize = 30_000;
 
 /// The result of an exploration.

@@ -280,8 +280,8 @@ impl Explored for Team {
         .to_owned()
     }
 
-    fn describe_step(_: &Definition, state: &State, step: &Step) -> StepNotation {
-        let symbol = match Self::step_status(&definition(Plan::One), state, step) {
+    fn describe_step(definition: &Definition, state: &State, step: &Step) -> StepNotation {
+        let symbol = match Self::step_status(definition, state, step) {
             StepStatus::Succeeded => "✓",
             StepStatus::Skipped => "-",
             StepStatus::Failed => "✗",
@@ -290,6 +290,7 @@ impl Explored for Team {
         let note = match step {
             Step::Group(id, Role::Developer) => {
                 let group = &state.groups[id];
+                // The turns that are left of the developer, of QA and of the review.
                 format!(
                     " {} d{}q{}r{}",
                     stage_word(group.stage),

@@ -9,17 +9,17 @@ use protocol::{AttemptId, AttemptNo, StepId, Turn};
 
 use super::{Explored, Input, typed};
 
-/// The state at the end of one path.
+/// The state at the end of one path of inputs.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) state: RunState,
-    /// The parts of the document that a store would hold.
+    /// The parts of the document as a store would have them.
     pub(super) parts: BTreeMap<Arc<str>, Arc<str>>,
-    /// Parts that were reported as changed and are not in `parts` yet.
+    /// The paths of parts that `record` reported as changed and that are not in `parts` yet.
     pub(super) changed_parts: Vec<String>,
     /// The newest attempt of each step that was ever started, recorded independently of the run.
     pub(super) started: BTreeMap<StepId, (Turn, AttemptNo)>,
-    /// The names of the writes to the document, which the run does not contain.
+    /// The names of the document writes on the path. The state does not show them, so they tell two nodes apart.
     pub(super) written: Vec<&'static str>,
 }
 
@@ -42,7 +42,7 @@ impl<'a, P: Explored> Transition<'a, P> {
         &typed::<P>(self.after).state
     }
 
-    /// Returns the document before the input. Meaningless at the start of the run.
+    /// Returns the document before the input. At the start of the run there is none: do not use it there.
     pub fn document_before(&self) -> &'a P::Document {
         &typed::<P>(self.before).document
     }

@@ -14,9 +14,9 @@ pub struct WalkParams {
     pub count: usize,
     /// Requests on one walk, not counting a resume without which it could not continue.
     pub requests: usize,
-    /// Writes on one walk.
+    /// Writes to the document on one walk. Must be 0 if only the engine writes.
     pub writes: usize,
-    /// A walk with more inputs than this is a violation.
+    /// A walk that needs more inputs than this is a violation. Refused inputs do not count.
     pub longest: usize,
 }
 

@@ -83,7 +83,7 @@ impl AnyStore {
         }
     }
 
-    /// Creates the local directory, with a file that names the servers, for processes that only know its path.
+    /// Creates the local directory of a store on NATS. A file in it names the servers, for processes that know only its path.
     pub fn prepare_local_dir(&self) -> Result<(), Unavailable> {
         match &self.backend {
             Backend::Embedded(_) => Ok(()),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::Digest;
 
-/// The largest total size of the bodies in one commit. Larger bodies become blobs, and the commit names their digests.
+/// The largest [`Commit::size`]. A store refuses a larger commit.
 pub const COMMIT_LIMIT: usize = 32 * 1024 * 1024;
 
 /// After how many entries a commit includes a snapshot of the state, which bounds the time to load a run.

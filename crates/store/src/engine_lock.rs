@@ -63,9 +63,9 @@ impl EngineLock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LockPurpose {
-    /// Until the run ends or waits: a second engine is refused at once.
+    /// Until this engine exits: a second process is refused at once.
     Engine,
-    /// For one request: a second process waits for a short while.
+    /// For one commit: a second process waits for a short while.
     OneShot,
 }
 
@@ -84,8 +84,8 @@ impl EngineHolder {
         self.host == os::host_name()
     }
 
-    /// Whether a signal (SIGSTOP, Ctrl-Z) has stopped it, so that it runs on only after SIGCONT; `callboard stop` does
-    /// not do that. Always false for a process on another machine.
+    /// Whether a signal (SIGSTOP, Ctrl-Z) has suspended it, so that it runs on only after SIGCONT. Not related to
+    /// `callboard stop`. Always false for a process on another machine.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_local() && os::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)

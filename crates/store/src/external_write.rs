@@ -1,4 +1,7 @@
 //! Writes of other programs to a run's document, in a store that other programs can write to.
+//!
+//! The engine's part is the member that callboard adds to the document in its KV entry, with a checksum. It is no
+//! [`Part`](crate::Part) of the document.
 
 use protocol::Revision;
 
@@ -7,11 +10,11 @@ use protocol::Revision;
 pub struct ExternalWrite {
     /// The bucket of documents.
     pub bucket: String,
-    /// Its sequence number in the bucket; 0 if the key has no message left.
+    /// The sequence number of the write in the bucket; 0 if the key has no message left.
     pub sequence: u64,
-    /// Its content, unless it is a deletion.
+    /// The content of the write, unless it is a deletion.
     pub body: Option<Vec<u8>>,
-    /// What it changed, or why it cannot be accepted.
+    /// What the write changed, or why it cannot be accepted.
     pub change: Result<DocumentEdit, ExternalWriteRefusal>,
 }
 
@@ -25,9 +28,6 @@ pub struct DocumentEdit {
 }
 
 /// Why an external write cannot be accepted, whatever it changed in the document.
-///
-/// The engine's part is the member that callboard adds to the document in its KV entry, with a checksum. It is no
-/// [`Part`](crate::Part) of the document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalWriteRefusal {
     #[error("it was deleted")]

@@ -5,7 +5,7 @@
 //! commit; the process that holds the run's [`EngineLock`] is its engine.
 //!
 //! The store does not know the protocols: bodies are text that it never parses. Decisions are made in `protocol`;
-//! `runner` retries lost races and writes view files, of which the store only records the last written content.
+//! `runner` retries lost races and writes view files, of which the store only records the digest of the last content.
 //!
 //! [`Store`] is the contract, tested by the suite in `tests/contract`. [`SqliteStore`] is the embedded backend, in a
 //! directory that [`Location`] finds. [`NatsStore`] is the backend for several machines. [`AnyStore`] is one of them.

@@ -12,7 +12,7 @@ use crate::error::{CommitError, EngineLockError, Unavailable};
 use crate::sqlite::{OpenError, TransactionWriter};
 use crate::{Digest, KvEntry};
 
-/// Why a run could not be written. Nothing of it was.
+/// Why a run could not be written. No part of it is visible then.
 #[derive(Debug, thiserror::Error)]
 pub enum RunWriteError {
     #[error(transparent)]
@@ -39,14 +39,14 @@ enum Target<'t> {
     Buffer(&'t mut BufferedRun),
 }
 
-/// A run in memory, for a backend that writes it when it is complete.
+/// A run in memory. The NATS backend writes it when all commits and blobs have been added.
 #[derive(Debug, Default)]
 pub(crate) struct BufferedRun {
     pub(crate) commits: Vec<Commit>,
     pub(crate) blobs: Vec<Vec<u8>>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
-    /// The entry under this run's key that another program wrote, and that the run replaces.
+    /// What another program has written under this run's key of the NATS bucket, and the run replaces. Not an entry of a journal.
     pub(crate) replaced_entry: Option<KvEntry>,
 }
 
@@ -78,8 +78,8 @@ impl<'t> RunWriter<'t> {
         }
     }
 
-    /// Declares that the run replaces an entry of another program under the same key of a bucket of documents. Has no
-    /// effect in a store without such a bucket, or if the entry has changed meanwhile.
+    /// Declares that the run replaces what another program has written under the run's key of the NATS bucket with peer
+    /// documents. Nothing is replaced in an SQLite store, or if the key has another value by the time the run is written.
     pub fn replace_entry(&mut self, entry: KvEntry) {
         match &mut self.0 {
             Target::Transaction(_) => {}

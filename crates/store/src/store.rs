@@ -33,8 +33,8 @@ pub struct LoadedRun {
     /// The actions that were not acknowledged, in the order of their commits.
     pub outbox: Vec<OutboxItem>,
     pub views: Vec<ViewMark>,
-    /// What another program wrote in place of the document. The fields above ignore it, except the token of the
-    /// position: a commit with that token replaces this write.
+    /// A write of another program to the document, made after our last commit. The fields above are as if it had not
+    /// happened, except the token of the position: a commit with that token replaces this write.
     pub external_write: Option<ExternalWrite>,
 }
 
@@ -98,8 +98,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Reads a run, or returns `None` if it does not exist.
     async fn load(&self, run: &RunId) -> Result<Option<LoadedRun>, ReadError>;
 
-    /// Returns the entries since `position`, for a client that has read the run there. Returns `None` if entries alone
-    /// do not describe the change, so that the run must be loaded.
+    /// Returns the entries after `position`, for a client that has read the run up to there. Returns `None` if entries
+    /// alone do not describe what has changed: the client must load the run.
     async fn catch_up(&self, run: &RunId, position: Position) -> Result<Option<NewEntries>, ReadError>;
 
     /// Returns the protocol of a run, or `None` if it does not exist.
@@ -151,8 +151,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Keeps a copy of an external write, and of the external writes since our last commit that it overwrote. Returns
-    /// where the copy is, or `None` if there was nothing to copy. By default the copy is a blob.
+    /// Keeps a copy of an external write, and of the external writes before it, back to our last commit. Returns where
+    /// the copy is, or `None` if there was nothing to copy. By default only this write is copied, to a blob.
     async fn quarantine_external_write(
         &self,
         _run: &RunId,

@@ -1,5 +1,5 @@
-//! Names and values of environment variables. They are bytes, but nearly always UTF-8: those are serialised as text, all
-//! others as a list of bytes, so that no variable is lost because of its encoding.
+//! Names and values of environment variables. They are serialised as text if they are UTF-8, and otherwise as a list of
+//! bytes, so that no variable is lost because of its encoding.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

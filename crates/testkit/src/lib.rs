@@ -9,10 +9,10 @@
 //!
 //! # Both stores
 //!
-//! Tests run on the embedded store, and many a second time with `CALLBOARD_TEST_STORE=nats` on NATS servers of their
-//! own. A test about the embedded store, its file or its locks, is in a module, or has a name, that begins with
-//! `embedded_`. The nextest profile `nats` of the second pass leaves these out, so that no test is reported as passed
-//! that does nothing.
+//! Tests run on the embedded store. Many run a second time with `CALLBOARD_TEST_STORE=nats`, each on a NATS server of
+//! its own. If a test is about the embedded store (its file, its locks), its name or that of its module begins with
+//! `embedded_`. The second pass uses the nextest profile `nats`, which leaves these tests out: they would pass there
+//! without a check of anything.
 
 pub mod harness;
 pub mod items;

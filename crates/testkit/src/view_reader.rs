@@ -1,4 +1,4 @@
-//! A thread that reads `run_state.json` during a run: every content must be complete and keep its format's rules.
+//! A thread that reads `run_state.json` during a run: every version must be complete and keep the rules of `steps`.
 
 use std::fs;
 use std::io;
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::wait::Watch;
 
-/// The longest time between two reads. Reading only after events would miss versions: the file may change again
-/// meanwhile.
+/// The longest time between two reads. Reading only after file events would miss versions, because the file may change
+/// again before the read.
 const READ_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What a reader has seen.
@@ -44,6 +44,7 @@ impl ViewReader {
         Self { stop, thread: std::thread::spawn(move || read(&view, &watch, &stopped)) }
     }
 
+    /// Stops reading and returns what was seen.
     pub fn finish(self) -> ReadStats {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the reader does not panic")
@@ -84,7 +85,7 @@ fn read(view: &PathBuf, watch: &Watch, stop: &AtomicBool) -> ReadStats {
     }
 }
 
-/// Returns what is wrong with a view.
+/// Returns the first thing that is wrong with a view; `None` if it is whole and valid.
 fn problem(bytes: &[u8]) -> Option<String> {
     let document: Value = match serde_json::from_slice(bytes) {
         Ok(document) => document,

@@ -17,6 +17,7 @@ use crate::faults::c_sources::compile_c;
 use crate::faults::in_process_run::InProcessRun;
 use crate::faults::test_env;
 
+/// In microseconds, like [`Timestamp`].
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 const YEAR: i64 = 365 * DAY;
 
@@ -94,7 +95,7 @@ async fn resume_after_clock_shift(backoff: Duration, by: i64) -> (TestEnv, InPro
         }
     };
     tokio::select! {
-        exit = run.drive(notify_failure) => panic!("it rests too early: {exit:?}"),
+        exit = run.drive(notify_failure) => panic!("it ended too early: {exit:?}"),
         () = failed.notified() => {}
     }
     manual_clock.shift(by);
@@ -122,7 +123,7 @@ fn the_system_clock_jumps_back_a_day_and_forward_a_year_during_a_run() {
     let test_env = test_env();
     let library = compile_c("clock.c", &["-shared", "-fPIC", "-O1"], &test_env.agent_dir());
     test_env.workflow(&["a", "b: a"]);
-    // Each attempt sets the clock just before it fails, so that the back-off is pending.
+    // The attempts of `a` set the clock just before they fail, so it jumps while a back-off is pending.
     test_env.script_agent(&[
         r#"a 1 do echo -86400 >"$shared/offset"; log_event end "$CALLBOARD_ATTEMPT"; exit 1"#,
         r#"a 2 do echo 31536000 >"$shared/offset"; log_event end "$CALLBOARD_ATTEMPT"; exit 1"#,

@@ -38,6 +38,9 @@ pm.check*) verdict BAZINGA ;;
 esac
 "#;
 
+/// The attempts of an undisturbed run: plan, developer, QA, tech lead and check.
+const ATTEMPTS: usize = 5;
+
 /// The commits before and after which an engine was killed, each as the text of its changes.
 #[derive(Debug, Default)]
 struct Kills {
@@ -77,6 +80,7 @@ struct FinishedRun {
     commits: Vec<String>,
     files: Vec<(String, Value)>,
     received: Vec<String>,
+    /// Why git refused to fast-forward the user's branch to the work.
     not_merged: Option<String>,
 }
 
@@ -86,13 +90,14 @@ impl TeamRun {
         test_env.git(&["commit", "--quiet", "--allow-empty", "--message=start"]);
         fs::write(test_env.agent_dir().join("team.sh"), AGENTS).unwrap();
         test_env.script_agent(&[r#"* * do . "$shared/team.sh""#]);
-        // An untracked file that forbids the fast-forward of the user's branch.
+        // Git refuses to fast-forward the user's branch over this untracked file.
         test_env.write("a.txt", "mine\n");
-        // `spawned`: a held shim announces itself. `release`: each line releases one. `alive`: open while one lives.
+        // The first shim of each attempt is held: it announces itself in `spawned`, upon which its engine is killed, and waits
+        // for a line in `release`. `alive` is open while such a shim lives.
         for pipe in ["spawned", "release", "alive"] {
             test_env.barrier(pipe);
         }
-        // The first shim of each attempt waits until its engine is gone, and until another shim has the claim.
+        // The directory of an attempt (`$2`) gets the file `held` from its first shim.
         let (shared, program) = (test_env.agent_dir(), test_env.program().display().to_string());
         let shim = format!(
             "#!/bin/sh\nif (set -C; : >\"$2/held\") 2>/dev/null; then\nexec 9>'{shared}/alive'\necho >'{shared}/spawned'\n\
@@ -162,7 +167,7 @@ impl TeamRun {
                 None
             }
             exit = engine.drive(EngineRequest::to_resume(None), interrupts) => match exit {
-                // The engine before this one was killed after the last commit.
+                // The engine before this one was killed after the commit that ended the run: nothing is left to resume.
                 Err(EngineError::Refused(Refusal::Succeeded)) => {
                     Some(EngineExit::Finished(Outcome::Succeeded))
                 }
@@ -190,7 +195,7 @@ impl TeamRun {
             let released = held;
             held = self.held_shims();
             let exit = self.drive();
-            // A shim that was held before this engine comes too late: this engine has started another one.
+            // Release the shims that were held before this engine. They lose the claim: this engine has started others.
             release.write_all(&vec![b'\n'; held - released]).unwrap();
             if let Some(exit) = exit {
                 break exit;
@@ -255,7 +260,7 @@ fn without_times(value: Value) -> Value {
 #[test]
 fn embedded_a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturbed_one() {
     let undisturbed = TeamRun::open(None).run_to_success();
-    assert_eq!(undisturbed.received.len(), 5, "{undisturbed:?}");
+    assert_eq!(undisturbed.received.len(), ATTEMPTS, "{undisturbed:?}");
     let why = undisturbed.not_merged.as_deref().unwrap_or_default();
     assert!(why.contains("would be overwritten by merge: a.txt"), "{why}");
 
@@ -263,7 +268,8 @@ fn embedded_a_team_killed_at_every_commit_and_every_spawn_ends_like_an_undisturb
     let disturbed = TeamRun::open(Some(kills.clone())).run_to_success();
     assert_eq!(disturbed, undisturbed);
     let kills = kills.lock().unwrap();
+    // The first entry opens the run, before it has an engine.
     let commits: BTreeSet<_> = undisturbed.commits[1..].iter().cloned().collect();
     assert_eq!((&kills.before, &kills.after), (&commits, &commits));
-    assert_eq!(kills.during_spawns, 5);
+    assert_eq!(kills.during_spawns, ATTEMPTS);
 }

@@ -35,7 +35,7 @@ fn embedded_a_full_store_ends_the_engine_with_an_error_and_loses_nothing() {
         assert!(session.stderr.contains(&full), "{}", session.stderr);
         assert!(session.stderr.contains("free space on that disk"), "{}", session.stderr);
         assert!(test_env.attempt_dir("trial", "a", "1.1").join("exit.json").exists(), "space was reserved");
-        // Closing the store freed a little space. Without it, every command fails the same way.
+        // Closing the store freed a little space, so the disk is filled again. Then every command fails the same way.
         disk.fill();
         for command in ["pause", "stop", "resume", "show"] {
             let refused = test_env.callboard(&[command, "trial"]).run();

@@ -17,13 +17,14 @@ fn run_continues_after(command: impl FnOnce(&TestEnv)) {
     barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.transcript());
+    // The engine prints `!` before what needs attention, such as a view that someone edited.
     assert!(!session.stderr.contains('!'), "no view was edited: {}", session.stderr);
     assert_eq!(test_env.agent_log().started(), ["a#1.1", "b#1.1", "c#1.1"]);
     let document = test_env.document("trial");
     assert_eq!(["a", "b", "c"].map(|step| status(&document, step)), ["COMPLETED"; 3]);
     for step in ["a", "b", "c"] {
         let report = test_env.view_path("trial").with_file_name(format!("reports/trial__{step}.json"));
-        assert!(report.exists(), "{} is written anew", report.display());
+        assert!(report.exists(), "{} is written again", report.display());
     }
     assert!(!test_env.journal("trial").is_empty(), "the store was not touched");
     test_env.expect_no_orphans();
@@ -35,11 +36,12 @@ fn git_clean_removes_the_views_and_not_the_run() {
         test_env.git(&["clean", "-fdx"]);
         assert!(
             !test_env.view_path("trial").exists() && !test_env.repo().join("wf.yaml").exists(),
-            "it was thorough"
+            "the views and the untracked workflow file are gone"
         );
     });
 }
 
+/// With `-f` twice, git also removes untracked directories that are repositories themselves.
 #[test]
 fn a_forced_git_clean_does_not_remove_the_run() {
     run_continues_after(|test_env| {

@@ -32,7 +32,7 @@ fn copy_run(test_env: &TestEnv, run: &str) {
 }
 
 #[test]
-fn embedded_ten_thousand_runs_slow_no_command_down() {
+fn embedded_commands_work_in_a_store_with_ten_thousand_runs() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     let run = |name: &str| test_env.run_named(name);
@@ -51,7 +51,7 @@ fn embedded_ten_thousand_runs_slow_no_command_down() {
     // A new run is started, interrupted, found as the only unfinished one, and stopped.
     test_env.script_agent(&["a * hang"]);
     let running = run("newest").start();
-    testkit::wait_until(&test_env.agent_dir(), "the second begin", || {
+    testkit::wait_until(&test_env.agent_dir(), "the second start", || {
         (test_env.agent_log().started().len() == 2).then_some(())
     });
     running.kill();

@@ -8,8 +8,8 @@ use testkit::{Isolation, TestEnv, UnrelatedProcess, isolated};
 
 use crate::faults::killed_run;
 
-/// Makes a killed run, and waits until new processes have a later start time than its shim, in clock ticks. Process ids
-/// wrap around so slowly that this holds for each one that is reused.
+/// Returns a run whose shim was killed and had started in an earlier clock tick than any process that starts from now on. The same
+/// is true of every process with a reused id: ids wrap around much more slowly than a tick.
 fn run_killed_in_an_earlier_tick() -> TestEnv {
     let test_env = killed_run();
     let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();
@@ -19,8 +19,8 @@ fn run_killed_in_an_earlier_tick() -> TestEnv {
 }
 
 /// Writes another process id into the claim of an attempt.
-fn set_claim_pid(attempt: &Path, pid: i32) {
-    let claim = attempt.join("claim");
+fn set_claim_pid(attempt_dir: &Path, pid: i32) {
+    let claim = attempt_dir.join("claim");
     let mut identity: Value = serde_json::from_slice(&fs::read(&claim).unwrap()).unwrap();
     identity["pid"] = pid.into();
     fs::write(&claim, identity.to_string()).unwrap();
@@ -56,6 +56,7 @@ fn stop_does_not_signal_a_process_with_a_dead_shims_pid() {
 
 #[test]
 fn a_pid_that_the_kernel_really_reused_is_recognised() {
+    // In a pid namespace of its own, a process can be started with a given id.
     isolated(Isolation::Processes, || {
         let test_env = run_killed_in_an_earlier_tick();
         let claim = fs::read(test_env.attempt_dir("trial", "a", "1.1").join("claim")).unwrap();

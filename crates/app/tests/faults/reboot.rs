@@ -8,7 +8,7 @@ use testkit::{ProcessHandle, TestEnv, UnrelatedProcess};
 
 use crate::faults::{killed_run, test_env};
 
-/// Makes a run whose engine was killed, and whose first agent then exited without a report.
+/// Makes a run whose engine was killed. Its first agent exited after that, without a report.
 fn agent_exited_without_engine() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
@@ -89,8 +89,7 @@ fn an_exit_without_a_report_during_this_boot_costs_an_attempt() {
     assert_eq!(test_env.document("trial")["steps"]["a"]["attempts"], 2);
 }
 
-/// Truncates a file to nothing (`halves` is 0) or to half of its length (1), as a power cut does with bytes that were
-/// never synced.
+/// Truncates a file to `halves` halves of its length, 0 or 1, as a power cut does with bytes that were never synced.
 fn truncate(file: &Path, halves: u64) {
     let file = fs::File::options().write(true).open(file).unwrap();
     file.set_len(file.metadata().unwrap().len() * halves / 2).unwrap();

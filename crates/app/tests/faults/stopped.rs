@@ -116,7 +116,7 @@ fn a_stopped_engine_is_named_and_not_waited_for() {
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
 }
 
-/// `pause` makes the view stale. The engine, which was killed, could not record that the old view is its own.
+/// `pause` makes the view stale. An engine records the marks of its last views when it stops, so a killed engine has not.
 #[test]
 fn the_view_of_an_engine_that_was_stopped_and_killed_is_not_taken_for_an_external_write() {
     let test_env = test_env();
@@ -134,6 +134,7 @@ fn the_view_of_an_engine_that_was_stopped_and_killed_is_not_taken_for_an_externa
     barrier.open();
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
+    // E017: another program changed a view.
     assert!(!resumed.stderr.contains("E017"), "{}", resumed.transcript());
 }
 

@@ -32,7 +32,7 @@ fn of_two_engines_started_at_once_one_drives_and_the_other_names_it() {
         let after = testkit::wait_until(&test_env.store_dir(), "the entry of the new holder", || {
             Some(test_env.journal("trial").len()).filter(|after| *after > entries)
         });
-        assert_eq!(after, entries + 1, "round {round}: the other one left none");
+        assert_eq!(after, entries + 1, "round {round}: the refused engine has committed nothing");
         assert!(!agent.has_ended(), "round {round}");
     }
     barrier.open();

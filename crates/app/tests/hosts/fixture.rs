@@ -30,12 +30,12 @@ impl Fixture {
         Self { test_env: TestEnv::on(server, env!("CARGO_BIN_EXE_callboard")) }
     }
 
-    /// Prepares a command on this host.
+    /// Prepares a command that runs as on `host`.
     pub(crate) fn on(&self, host: &str, arguments: &[&str]) -> Callboard<'_> {
         self.test_env.callboard(arguments).env("CALLBOARD_HOST", host)
     }
 
-    /// Prepares `callboard run wf.yaml` on this host.
+    /// Prepares `callboard run wf.yaml` that runs as on `host`.
     pub(crate) fn run_on(&self, host: &str, flags: &[&str]) -> Callboard<'_> {
         self.test_env.run(flags).env("CALLBOARD_HOST", host)
     }
@@ -51,7 +51,7 @@ impl Fixture {
         (engine, agent, barrier)
     }
 
-    /// Starts a run of one step on host `a` and interrupts its engine.
+    /// Starts a run of one step on host `a` and interrupts its engine. Attempts after that succeed at once.
     pub(crate) fn run_and_interrupt(&self, flags: &[&str]) {
         self.test_env.workflow(&["first"]);
         self.test_env.script_agent(&["first 1 hang"]);

@@ -1,4 +1,4 @@
-//! Several machines that share runs: the real binary under two hosts' names, on a real NATS server.
+//! Several machines that share runs: the real binary under the names of several hosts, on a real NATS server.
 
 mod abandoning;
 mod fixture;

@@ -9,11 +9,13 @@ use crate::hosts::fixture::Fixture;
 
 #[test]
 fn show_ls_and_doctor_say_where_an_attempt_is() {
+    // The killed engine was on `a`, where the agent of `first#1.1` keeps running.
     let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
+    // 4: the rest of the run is on another host.
     assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
     let first = |host| fixture.show_json_on(host)["steps"]["first"].clone();
     assert_eq!((first("b")["status"].as_str(), first("b")["host"].as_str()), (Some("running"), Some("a")));
-    assert_eq!(first("a")["host"], Value::Null, "there it is at home");
+    assert_eq!(first("a")["host"], Value::Null, "the attempt is on this host");
     let advice = "`first#1.1` is on `a`: run `callboard resume trial` there; if that host does not come back, \
                   run `callboard resume trial --abandon-host a` here";
     let shown = fixture.on("b", &["show", "trial"]).run();
@@ -102,6 +104,7 @@ fn log_says_on_which_host_the_files_of_an_attempt_are() {
 fn log_names_the_host_that_has_a_running_attempts_output() {
     let (fixture, agent, mut barrier) = Fixture::with_killed_engine();
     let directory = fixture.test_env.attempt_dir("trial", "first", "1.1");
+    // A real host `b` would not have these files.
     let moved = directory.with_file_name("apart");
     fs::rename(&directory, &moved).unwrap();
     let full = fixture.on("b", &["log", "trial", "--full"]).run();

@@ -47,7 +47,7 @@ fn a_second_host_follows_the_run_and_exits_as_it_does() {
 }
 
 #[test]
-fn a_follower_says_that_it_takes_over_and_prints_no_hint() {
+fn a_follower_says_that_it_takes_over() {
     let fixture = Fixture::new();
     let (engine, agent, mut barrier) = fixture.start_waiting_run();
     let following = fixture.on("b", &["resume", "trial"]).start();

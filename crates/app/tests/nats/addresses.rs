@@ -83,13 +83,14 @@ fn hints_repeat_the_store_from_the_command_line() {
     let test_env = test_env_on(Server::start_for("ann", "open-sesame"));
     test_env.write("wf.yaml", "name: notes\nsteps:\n  - { id: collect, agent: scribe, prompt: task.md }\n");
     let address = test_env.backend().server().address();
-    let typed = format!("nats://ann:open-sesame@{address}");
-    let store = format!("--store nats://{address}");
-    let detached = ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &typed];
+    let store_with_password = format!("nats://ann:open-sesame@{address}");
+    let store_flag = format!("--store nats://{address}");
+    let detached =
+        ["run", "wf.yaml", "--run-id", "notes", "--rehearse", "--detach", "--store", &store_with_password];
     let session = test_env.callboard(&detached).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let expected = format!(
-        "run `callboard watch notes {store}` to follow it, `callboard stop notes {store}` to stop it\n"
+        "run `callboard watch notes {store_flag}` to follow it, `callboard stop notes {store_flag}` to stop it\n"
     );
     assert!(session.stderr.ends_with(&expected), "{}", session.stderr);
     // The hint works as printed, with user and password in the environment.
@@ -97,22 +98,22 @@ fn hints_repeat_the_store_from_the_command_line() {
     let watch =
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(watch.code, 0, "{}", watch.transcript());
-    let session = test_env.callboard(&["show", "nobody", "--store", &typed]).run();
-    let hint = format!("hint: run `callboard ls {store}` to list the runs of this repository\n");
+    let session = test_env.callboard(&["show", "nobody", "--store", &store_with_password]).run();
+    let hint = format!("hint: run `callboard ls {store_flag}` to list the runs of this repository\n");
     assert!(session.stderr.ends_with(&hint), "{}", session.stderr);
     let failing = ["run", "wf.yaml", "--run-id", "bad", "--wrapper", "/bin/false", "--max-attempts", "1"];
-    let session = test_env.callboard(&[&failing[..], &["--store", &typed]].concat()).run();
+    let session = test_env.callboard(&[&failing[..], &["--store", &store_with_password]].concat()).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
-    let shown = test_env.callboard(&["show", "bad", "--store", &typed]).run();
+    let shown = test_env.callboard(&["show", "bad", "--store", &store_with_password]).run();
     for output in [&session.stderr, &shown.stdout] {
-        assert!(output.contains(&format!("`callboard retry bad {store}`")), "{output}");
+        assert!(output.contains(&format!("`callboard retry bad {store_flag}`")), "{output}");
     }
     // A store named by a variable is not repeated.
     let session = test_env.callboard(&["show", "nobody"]).run();
     assert!(session.stderr.ends_with("hint: run `callboard ls` to list the runs of this repository\n"));
 }
 
-/// As a directory it would be created, and the runs would be there instead of on the server.
+/// Otherwise a directory of that name would be created, and the runs would be in it instead of on the server.
 #[test]
 fn an_address_without_its_scheme_is_not_taken_for_a_directory() {
     let test_env = test_env();

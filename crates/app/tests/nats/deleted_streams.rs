@@ -28,7 +28,8 @@ fn a_deleted_journal_is_not_recreated_and_recover_lists_its_runs() {
         let expected = "error[E024]: the stream `callboard-journal` at the NATS server";
         assert!(session.stderr.starts_with(expected), "{}", session.transcript());
     }
-    // Traces of runs in the embedded store and in a store at another server.
+    // Traces of runs in the embedded store and in a store at another server. The store's local directory is `nats/ID` in the
+    // embedded store.
     let embedded = test_env.store_dir().join("../..");
     std::fs::create_dir_all(embedded.join("attempts/embedded")).unwrap();
     test_env.write(".agents/runs/embedded/run_state.json", "{}");
@@ -173,6 +174,7 @@ fn recover_writes_documents_that_an_earlier_one_has_left_out() {
         });
     };
     harness::block_on(async { client.get_stream(BUCKET).await.unwrap().purge().await.unwrap() });
+    // Too small for any document, so that it cannot be written.
     set_max_message_size(16);
     let failed = test_env.callboard(&["recover"]).run();
     assert_eq!(failed.code, 1, "{}", failed.transcript());
@@ -222,7 +224,7 @@ fn a_bucket_deleted_under_an_engine_ends_it_and_is_not_recreated() {
         assert_eq!(session.code, 5, "{}", session.transcript());
         assert!(session.stderr.contains(expected), "{}", session.transcript());
     }
-    // The lease of the branch looks at every unfinished run, but not at its document.
+    // To take the lease of the branch, the engine reads every unfinished run, but not its document.
     test_env.write("wf.yaml", WORKFLOW);
     test_env.git(&["add", "."]);
     test_env.git(&["commit", "--quiet", "--message=workflow"]);

@@ -32,7 +32,7 @@ fn doctor_notes_a_lease_length_that_differs_from_the_configured_one() {
     assert_eq!((finding["message"].as_str(), finding["level"].as_str()), (Some(message), Some("note")));
     assert!(finding["details"][0].as_str().unwrap().starts_with("45s applies on every host"), "{finding:#}");
     assert_eq!(finding["commands"], serde_json::json!(["nats stream edit callboard-leases --max-age 20s"]));
-    // Either of the two suggested changes ends the finding.
+    // Each of the two suggested changes removes the finding: of the configuration, and of the stream.
     test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\nlease = '45s'\n");
     assert_eq!(doctor(), Value::Null);
     test_env.write("../home/.config/callboard/config.toml", "[store]\nreplicas = 1\n");
@@ -94,6 +94,7 @@ fn without_its_server_doctor_lists_no_engines_and_no_orphans() {
     let messages_of = |check: &str| {
         let findings = findings.as_array().unwrap().iter().filter(|finding| finding["check"] == check);
         let messages = findings.map(|finding| format!("{}: {}", finding["level"], finding["message"]));
+        // Tests that run at the same time may have processes of other stores.
         messages.filter(|message| !message.contains("another store")).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -124,6 +125,7 @@ fn doctor_reports_an_empty_store_where_another_one_was() {
     let old_directory = test_env.backend().server().restart_empty();
     let address = test_env.backend().address().unwrap();
     let doctor = || test_env.callboard(&["doctor", "--json"]).run();
+    // Only the first `doctor` creates the new store, and says so.
     for is_new in [true, false] {
         let session = doctor();
         assert_eq!(session.code, 1, "{}", session.transcript());

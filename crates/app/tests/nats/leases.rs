@@ -10,7 +10,7 @@ use testkit::{Running, TestEnv, harness, status};
 
 use crate::nats::{configure, delete_stream, test_env_on};
 
-/// The lease length is fixed when the store is created.
+/// The lease length is fixed when the store is created, so the store is created here, and not by the program.
 fn test_env_with_short_leases() -> TestEnv {
     let server = Server::start();
     let settings = NatsSettings { lease: Duration::from_secs(1), ..server.settings() };
@@ -20,7 +20,7 @@ fn test_env_with_short_leases() -> TestEnv {
     test_env
 }
 
-/// Tries until the lease has expired. The server sends no event when a lease expires.
+/// Repeats `resume` until the lease has expired. The server sends no event when a lease expires.
 fn resume_when_the_lease_expires(test_env: &TestEnv) -> Running<'_> {
     loop {
         let resuming = test_env.callboard(&["resume", "trial"]).start();
@@ -57,7 +57,8 @@ fn an_engine_suspended_for_longer_than_its_lease_is_fenced() {
     test_env.expect_no_orphans();
 }
 
-/// As after an outage, the lease has expired, and the engine renews it. A renewal makes no journal entry.
+/// The engine comes back and renews its expired lease, as after an outage. That makes no journal entry, but the watcher
+/// must see it.
 #[test]
 fn a_watcher_sees_an_engine_that_renews_its_expired_lease() {
     let test_env = test_env_with_short_leases();

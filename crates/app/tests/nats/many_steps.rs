@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::nats::test_env;
 
-/// Small enough for a debug build. `CALLBOARD_STEPS` sets another number; docs/nats.md has the figure for 5,000.
+/// Small enough for a debug build. `CALLBOARD_STEPS` sets another number; docs/performance.md has the figure for 5,000.
 const STEPS: usize = 300;
 
 /// A busy machine runs about ten steps a second.

@@ -10,13 +10,13 @@ use crate::nats::{
     client, configure, delete_stream, has_stream, start_cluster_of_three, test_env, test_env_on,
 };
 
-/// Starts a run of three steps, and waits until the agent of the second one runs. That agent waits until the pipe
+/// Starts the run `trial` of three steps, and waits until the agent of the second one runs. That agent waits until the pipe
 /// `barrier` is opened.
 pub(crate) fn start_run_up_to_second_step(test_env: &TestEnv) -> (Running<'_>, ProcessHandle) {
     test_env.workflow(&["a", "b: a", "c: b"]);
     test_env.script_agent(&["b * wait barrier"]);
     let engine = test_env.run(&[]).start();
-    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("b#1.1")).expect("at work");
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("b#1.1")).expect("the agent runs");
     (engine, agent)
 }
 
@@ -69,11 +69,12 @@ fn losing_two_of_three_servers_for_a_while_costs_no_step() {
     test_env.agent_log().wait_for_start("b#1.1");
     let journal = harness::block_on(client(&test_env).get_stream("callboard-journal")).unwrap();
     let leader = journal.cached_info().cluster.clone().unwrap().leader.unwrap();
+    // The servers are named `n0`, `n1` and `n2`.
     let leader: usize = leader.strip_prefix('n').unwrap().parse().unwrap();
     on_server(leader, Server::kill);
     barrier.open();
     // The remaining two have elected another leader.
-    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("c#1.1")).expect("at work");
+    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("c#1.1")).expect("the agent runs");
     on_server((leader + 1) % 3, Server::kill);
     second.open();
     agent.wait();
@@ -92,7 +93,7 @@ fn a_server_that_does_not_answer_for_a_while_costs_no_step() {
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().suspend();
     end_agent_during_outage(&test_env, &mut barrier, &agent);
-    // A command gives up after the answer timeout. The engine reports the outage and retries.
+    // A command gives up when the server does not answer in time. The engine reports the outage and retries.
     let listed = test_env.callboard(&["ls"]).run();
     assert_eq!(listed.code, 5, "{}", listed.transcript());
     engine.wait_for_stderr("waiting for the NATS server");
@@ -117,11 +118,7 @@ fn an_engine_gives_up_after_the_outage_timeout_and_resume_collects_its_agents_wo
     let address = test_env.backend().address().unwrap();
     assert!(session.stderr.contains(&format!("the NATS server `{address}`")), "{}", session.stderr);
     let hint = "run `callboard resume trial` when the servers answer";
-    assert!(
-        session.stderr.contains(hint),
-        "to type the same again would start another run: {}",
-        session.stderr
-    );
+    assert!(session.stderr.contains(hint), "the same command would start another run: {}", session.stderr);
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 5, "the server is still away: {}", resumed.transcript());
     assert!(resumed.stderr.contains(&address), "{}", resumed.stderr);
@@ -157,7 +154,7 @@ fn three_interrupts_end_an_engine_whose_server_does_not_answer() {
     let mut barrier = test_env.barrier("barrier");
     let (engine, agent) = start_run_up_to_second_step(&test_env);
     test_env.backend().server().suspend();
-    // The kernel merges two signals that are pending at once.
+    // An interrupt that is sent while another one is pending is lost, so three may not be enough.
     while !engine.ends_within(Duration::from_millis(100)) {
         engine.interrupt();
     }
@@ -187,7 +184,7 @@ fn a_journal_deleted_under_an_engine_ends_it_and_is_not_recreated() {
     let resumed = test_env.callboard(&["resume", "trial"]).run();
     assert_eq!(resumed.code, 5, "{}", resumed.transcript());
     assert!(resumed.stderr.contains("callboard-journal"), "{}", resumed.stderr);
-    assert!(!has_stream(&test_env, "callboard-journal"), "it was made again");
+    assert!(!has_stream(&test_env, "callboard-journal"), "the journal was recreated");
 }
 
 /// The server was restarted with an empty directory, and a command created a store in it.
@@ -211,7 +208,7 @@ fn a_server_that_returns_with_another_store_ends_the_engine() {
     }
     assert_eq!(test_env.callboard(&["ls", "--json"]).run().json(), serde_json::json!([]));
     test_env.backend().server().kill();
-    let _empty = test_env.backend().server().restart_in(old_directory);
+    let _empty_directory = test_env.backend().server().restart_in(old_directory);
     let resumed = test_env.callboard(&["resume"]).run();
     assert_eq!(resumed.code, 0, "{}", resumed.transcript());
     expect_each_step_once(&test_env);

@@ -136,7 +136,7 @@ fn a_detached_engine_logs_in_without_a_secret_in_any_variable() {
     assert_eq!(status(&test_env.document("trial"), "b"), "COMPLETED");
 }
 
-/// Agents of `--wrapper` get the whole environment, those of `callboard.toml` an allow-list.
+/// Agents of `--wrapper` get the whole environment, those of `callboard.toml` an allow-list. `save-input` writes it to a file.
 #[test]
 fn exported_credentials_reach_agents_that_see_the_whole_environment() {
     let test_env = test_env();
@@ -165,7 +165,8 @@ fn a_wrong_password_is_refused_and_not_printed() {
     );
 }
 
-/// Without a readable configuration the commands still know the address from the command line, and could print it.
+/// The commands know the address from the command line even if the configuration or the address cannot be parsed, and could
+/// print it.
 #[test]
 fn a_password_on_the_command_line_is_not_printed_when_the_configuration_is_broken() {
     let test_env = test_env();

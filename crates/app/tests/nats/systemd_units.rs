@@ -22,7 +22,7 @@ fn values<'u>(unit: &'u str, key: &str) -> Vec<&'u str> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect()
 }
 
-/// Executes one line of the unit with the variables it names and no others.
+/// Executes one command of the unit with `HOME` and the variables that the unit sets, and no others.
 fn execute(test_env: &TestEnv, unit: &str, line: &str) -> i32 {
     let line = line.trim_start_matches('-');
     let words: Vec<_> = line.split(' ').collect();

@@ -1,4 +1,4 @@
-//! Sessions of the real binary, one folder per theme. Each runs in a repository of its own with a real agent process.
+//! Sessions of the real binary, one folder per topic. Each test has a repository of its own and real agent processes.
 
 mod agents;
 mod commands;

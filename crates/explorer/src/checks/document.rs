@@ -1,4 +1,4 @@
-//! The document must be valid, and its stored parts complete, in every state.
+//! The document must be valid, and its stored parts complete, in every state. A node is a state that the explorer has reached.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Violation;
 use crate::transition::Node;
 use crate::{Explored, Model, typed};
 
-/// Applies the entry to the document, and compares the document with the run.
+/// Applies the entry to the document. Then compares the document with the state of the run.
 pub(crate) fn record_and_compare<P: Explored>(node: &mut Node, entry: &Entry) -> Vec<Violation> {
     node.changed_parts = match node.state.run.machine.record(entry) {
         Ok(changed_parts) => changed_parts,

@@ -7,11 +7,11 @@ use crate::{Explored, Model};
 
 const RULE: &str = "entries survive encoding";
 
-/// Encodes the entry and decodes it again. Returns it without and with the types of its protocol.
-/// Fails unless both encode to the same bytes.
+/// Encodes the entry and decodes it again. Returns the entry in two forms: without the types of its protocol, and with them.
+/// Fails unless both forms encode to the same bytes.
 ///
-/// Entries with the same input and changes are checked once: encoding takes as long as all other checks together. The other
-/// fields have the same types in every protocol.
+/// Of all entries with the same input and changes only the first is checked, because encoding takes as long as all other
+/// checks together. No other field has a type that depends on the protocol.
 pub(crate) fn round_trip<P: Explored>(
     model: &Model<P>,
     entry: Entry,
@@ -20,7 +20,7 @@ pub(crate) fn round_trip<P: Explored>(
     let typed = entry.typed::<P>().map_err(|error| unreadable(&error))?;
     let Entry { input, changes, .. } = &entry;
     let content = match input {
-        // The explorer gives the same evidence with every fact.
+        // Without the evidence: the explorer gives the same with every fact.
         Input::Fact { fact, .. } => serde_json::to_string(&(fact, changes)),
         input => serde_json::to_string(&(input, changes)),
     };

@@ -1,5 +1,5 @@
-//! The transition that the document of `peer` must make on an input. It is derived from the documentation of the original, the document
-//! before the input and the running attempt, not from the protocol's decisions.
+//! The transition that the document of `peer` must make on an input. It is derived from the documentation of the original,
+//! the document before the input and the running attempt, not from the protocol's decisions.
 
 use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as DocumentTransition};
 use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnStatus};
@@ -8,14 +8,16 @@ use super::super::{Input, Transition};
 use super::first_open;
 use super::writes::NOTE;
 
-/// Returns the transition that the document must make on the input.
+/// Returns the transition that the document must make on the input, or on the start of the run if there is no input.
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> DocumentTransition {
     let Transition { before, input, .. } = transition;
     let document = transition.document_before();
+    // Once its outcome is known, the run itself changes nothing more in the document.
     let is_over =
         matches!(before.status, RunStatus::Draining(_) | RunStatus::Finishing(_) | RunStatus::Finished(_));
     match input {
         None => DocumentTransition::Initialized,
+        // Every granted write changes the first phase that is not completed, except `NOTE`, which sets an unknown field.
         Some(Input::Write(write)) => match first_open(document) {
             Some(phase) if write.name != NOTE => {
                 DocumentTransition::Progress { phase, unknown_fields: false }
@@ -27,7 +29,7 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
             let active = &before.active_turns[&attempt.step];
             let phase = transition.step(&attempt.step);
             let is_running = active.status == TurnStatus::Running;
-            let failed = |is_exhausted: bool| match (is_running, is_exhausted) {
+            let failed = |is_last_attempt: bool| match (is_running, is_last_attempt) {
                 (false, _) => DocumentTransition::Unchanged,
                 (true, true) => DocumentTransition::Failed(phase),
                 // The error of an attempt that is retried is added to the phase, which the format counts as progress.

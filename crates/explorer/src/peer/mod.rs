@@ -1,5 +1,5 @@
-//! `peer`, explored: how its steps and changes are written in tables. Its rules are in `rules`, the explored cycles
-//! in `models`.
+//! What the explorer needs of `peer`: its verdicts and reports, the words for its steps and changes in tables of transitions, and
+//! how a document must agree with its run. The rules are in `rules`, the explored cycles in `models`.
 
 mod expected;
 mod models;
@@ -39,6 +39,7 @@ pub(super) fn output(phase: Phase) -> Value {
     }
 }
 
+/// Returns what a report with this verdict has in addition to the fields of every report.
 fn report_fields(phase: Phase, verdict: Verdict) -> Map<String, Value> {
     let fields = match verdict {
         Verdict::Completed | Verdict::Reviewed { success: true } => json!({ "output": output(phase) }),
@@ -148,6 +149,8 @@ impl Explored for Peer {
     ) -> Vec<String> {
         let turn = |phase| run.active_turns.get(&Self::step_id(&phase));
         let started = |phase| turn(phase).is_some_and(|active| active.attempt_no.0 > 0);
+        // The first phase that is not completed, with its status in the document: `None` if it is pending or in progress. Then
+        // the status of the cycle, `None` if several are right.
         let (open, cycle_status) = match *state {
             // The phase is queued. The document may already show it as in progress, if the run was imported.
             State::Ready(phase) | State::Active(phase) if !started(phase) => (Some((phase, None)), None),

@@ -1,4 +1,4 @@
-//! The explored cycles: new ones, ones that continue a failed one, and imported ones.
+//! The explored peer cycles: new ones, ones that continue a failed one, and imported ones.
 
 use std::num::NonZeroU32;
 
@@ -60,7 +60,7 @@ fn check(document: &Document) -> Vec<String> {
     all.map(|found| format!("{} {}: {}", found.rule, found.pointer, found.message)).collect()
 }
 
-/// Imported cycles: for each status of a cycle, a document of an older format that was migrated.
+/// Imported cycles: for each status of a cycle, a document like one that was migrated from an older format.
 pub fn imported(attempts: u32) -> Vec<Model<Peer>> {
     let models = documents_in_every_status().into_iter().map(|document| {
         let never_started = document

@@ -49,6 +49,7 @@ fn check_recognised(
     violations: &mut Vec<Violation>,
 ) {
     const RULE: &str = "an entry makes exactly the write its input requires";
+    // The start of the run has no input and no document before it.
     let old = transition.input.map(|_| transition.document_before());
     match recognise(old, transition.document_after()) {
         Ok(found) if found == expected_transition => {}
@@ -204,6 +205,7 @@ fn check_write_applied(
         Err(why) => wrong(format!("`{}` was taken, and does not fit: {why}", write.name)),
     }
     let expected_author = match &write.author {
+        // The person of every entry that the explorer makes.
         EditAuthor::Outside => "ada".to_owned(),
         EditAuthor::Step(step) => {
             let mut live_attempts = transition.before.live_attempts().map(|(attempt, _)| attempt);

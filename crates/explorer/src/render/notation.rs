@@ -7,7 +7,7 @@ use protocol::run::{
 
 use crate::{Explored, Input, from_json, typed};
 
-/// The meaning of the symbols in tables of every protocol. A protocol adds its own.
+/// The meaning of the symbols in tables of every protocol. The `LEGEND` of each protocol has the others.
 pub(super) const LEGEND: &str = "○ queued   ▶ running   ■ stopping   z backing off
 -N after N failed attempts of this turn   ~N after N interruptions   stopping!, stopped!: the engine was interrupted";
 

@@ -17,7 +17,8 @@ pub(crate) struct Row {
 }
 
 impl Exploration {
-    /// Returns the table, sorted, with one line per transition below `about` and `legend`.
+    /// Returns the table, sorted, with one line per transition. Above it are `about`, the protocol's `legend` and the common
+    /// `LEGEND`.
     pub fn table(&self, about: &str, legend: &str) -> String {
         let rows: BTreeSet<_> = self.rows.iter().collect();
         let width =
@@ -52,26 +53,26 @@ impl Exploration {
         let rows: BTreeSet<_> = self.rows.iter().filter(is_change).collect();
         let states: BTreeSet<&str> =
             rows.iter().flat_map(|row| [Some(row.state.as_str()), row.next.as_deref()]).flatten().collect();
-        let names: BTreeMap<&str, usize> =
-            states.iter().enumerate().map(|(at, state)| (*state, at)).collect();
+        let numbers: BTreeMap<&str, usize> =
+            states.iter().enumerate().map(|(number, state)| (*state, number)).collect();
         let mut arrows: BTreeMap<(usize, usize), Vec<&str>> = BTreeMap::new();
         for row in &rows {
             let Some(next) = &row.next else { continue };
-            let arrow = (names[row.state.as_str()], names[next.as_str()]);
+            let arrow = (numbers[row.state.as_str()], numbers[next.as_str()]);
             arrows.entry(arrow).or_default().push(&row.input);
         }
         let mut diagram = format!("%% {}\nstateDiagram-v2\n", self.title());
-        for (state, name) in &names {
+        for (state, number) in &numbers {
             let words = state.split_whitespace().collect::<Vec<_>>().join(" ");
-            let _ = writeln!(diagram, "    state \"{words}\" as s{name}");
+            let _ = writeln!(diagram, "    state \"{words}\" as s{number}");
         }
         if let Some(first) = self.rows.first() {
-            let _ = writeln!(diagram, "    [*] --> s{}", names[first.state.as_str()]);
+            let _ = writeln!(diagram, "    [*] --> s{}", numbers[first.state.as_str()]);
         }
         let ends = arrows.keys().map(|(_, to)| *to).filter(|to| arrows.keys().all(|(from, _)| from != to));
         let ends: BTreeSet<_> = ends.collect();
         for ((from, to), inputs) in &arrows {
-            // A colon ends a label.
+            // In Mermaid a colon ends a label.
             let label = inputs.join(", ").replace(": ", " ");
             let _ = writeln!(diagram, "    s{from} --> s{to} : {label}");
         }

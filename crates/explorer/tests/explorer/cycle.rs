@@ -12,6 +12,7 @@ fn explored(model: &Model<Cycle>, limits: Limits) -> Exploration {
     model.explore(limits).unwrap_or_else(|found| panic!("{found}"))
 }
 
+/// A cycle of at most two iterations with one attempt per step.
 fn plain() -> Model<Cycle> {
     model("four phases", definition(1), Slots::All)
 }
@@ -28,13 +29,14 @@ fn overlapping() -> Model<Cycle> {
     model("overlap, checks and fast-forward", definition, Slots::All)
 }
 
+/// A cycle in which two tasks are coded at the same time.
 fn parallel(max_iterations: u32) -> Model<Cycle> {
     let definition =
         Definition { max_iterations, parallel: 2, merge_mode: MergeMode::Branch, ..definition(1) };
     model("two tasks at once", definition, Slots::All)
 }
 
-/// Explores a model, and compares its counts with the section `section_name` of its page in `docs/`.
+/// Explores a model, and compares its counts with the section `section_name` of `docs/cycle.md`.
 fn expect_counts(section_name: &str, model: &Model<Cycle>, limits: Limits) {
     let seen = explored(model, limits);
     let interruptions = match limits.interruptions {
@@ -85,12 +87,15 @@ fn a_cycle_of_one_iteration_as_a_table() {
 
 #[test]
 fn any_order_of_extend_pause_resume_stop_and_interruption_leaves_a_valid_document() {
-    let mut ends = [0, 0];
+    let (mut succeeded, mut failed) = (0, 0);
     for (seed, model) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
         let walks = WalkParams { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
         let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
-        ends[0] += walked.succeeded;
-        ends[1] += walked.failed;
+        succeeded += walked.succeeded;
+        failed += walked.failed;
     }
-    assert!(ends.iter().all(|count| *count > 0), "the walks should end in different ways: {ends:?}");
+    assert!(
+        succeeded > 0 && failed > 0,
+        "the walks should end in both ways: {succeeded} succeeded, {failed} failed"
+    );
 }

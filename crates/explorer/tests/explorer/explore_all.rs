@@ -21,12 +21,12 @@ where
                     let at = next.fetch_add(1, Ordering::SeqCst);
                     let Some((model, limits)) = models.get(at) else { break };
                     let explored = model.explore(*limits);
-                    results.lock().expect("no thread panics with the lock").push((at, explored));
+                    results.lock().expect("no thread panics while it holds the lock").push((at, explored));
                 }
             });
         }
     });
-    let mut results = results.into_inner().expect("no thread panics with the lock");
+    let mut results = results.into_inner().expect("no thread panics while it holds the lock");
     results.sort_by_key(|(at, _)| *at);
     let failed = results.iter().filter(|(_, explored)| explored.is_err()).count();
     let result = |(_, explored): (usize, Result<Exploration, CounterExample>)| {
@@ -35,7 +35,7 @@ where
     results.into_iter().map(result).collect()
 }
 
-/// Returns the table of counts; `about` is the heading of the column with the names.
+/// Returns a table of what each exploration has found. `about` is the heading of the column with the names.
 pub(crate) fn counts<P: Explored>(
     about: &str,
     models: &[(Model<P>, Limits)],

@@ -135,7 +135,7 @@ fn transitions() -> String {
             if !rows.contains(&row) {
                 rows.push(row);
             }
-            // It lists the steps outside the pipeline that the run shows. No decision depends on it.
+            // `answer_steps` lists the steps outside the pipeline that the run shows. No decision depends on it.
             after.answer_steps.clear();
             if !states.contains(&after) {
                 states.push(after);

@@ -16,6 +16,7 @@ fn models() -> Vec<Model<Peer>> {
     models
 }
 
+/// The models with every queued step started in a journal entry of its own.
 fn with_separate_starts(models: Vec<Model<Peer>>) -> impl Iterator<Item = Model<Peer>> {
     models.into_iter().map(|mut model| {
         model.name.push_str(", separate starts");

@@ -141,7 +141,7 @@ pub(crate) const WIDE: Shape = Shape {
     extras: &[],
 };
 
-/// A line of gates, each looping back further.
+/// A line of seven steps, a branch beside it, and gates that loop back one step, two steps and to the first step.
 pub(crate) const DEEP: Shape = Shape {
     name: "line of gates",
     steps: &[

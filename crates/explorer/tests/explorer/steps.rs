@@ -1,4 +1,4 @@
-//! Every state of the small workflows.
+//! Explores every state of small workflows. A shape is the graph of a workflow, a policy the `--on-failure` of the run.
 
 use explorer::steps::Shape;
 use explorer::{Limits, Model, Slots};
@@ -115,7 +115,8 @@ fn every_state_of_data_loops_keeps_the_rules() {
     expect_section("exploration.md", "counts of data loops", &totals(about, &explored));
 }
 
-/// After a request of a command, an engine starts queued steps in an entry of its own, and may be killed before.
+/// After a request that a command has committed, the engine starts queued steps in an entry of its own. It may be killed before
+/// that entry.
 #[test]
 fn starts_in_entries_of_their_own_keep_the_rules() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
@@ -141,6 +142,7 @@ fn a_counter_example_has_the_shortest_path() {
     let definition = LINE.definition(POLICIES[0], ITERATIONS);
     let model: Model<Steps> = Model::new("line, stop", definition, Slots::All, no_step_failed);
     let found = model.explore(Limits::with_requests(1)).unwrap_err();
+    // `z` is backing off, `-1` is one failed attempt.
     insta::assert_snapshot!(found, @r"
     rule violated: the document keeps its format's rules: `a` failed
     in `line, stop, all slots`, on this path:

@@ -1,4 +1,5 @@
-//! `team`, explored: one group in full, two for interference. All documents are validated with the original schemas.
+//! `team`, explored: one group in full, and two that may affect each other. All documents are validated with the original
+//! schemas.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +22,8 @@ fn uninterrupted(requests: usize) -> Limits {
     Limits { interruptions: Interruptions::Never, ..Limits::with_requests(requests) }
 }
 
-/// Explores a model, and compares its counts with the section `section_name` of its page in `docs/`.
+/// Explores a model, and compares its counts with the section `section_name` of `docs/team.md`. `name` is how the page calls
+/// the model.
 fn expect_counts(section_name: &str, name: &str, model: &Model<Team>, limits: Limits) {
     let seen = explored(model, limits);
     let counts = format!(
@@ -85,7 +87,8 @@ const STAGES: [Stage; 11] = [
     Stage::Complete,
 ];
 
-/// Every event of a group: the role, the event in words, and the event.
+/// Every report of a group's roles, every choice of a person, and the end of each role's attempts: the role, the event in
+/// words, and the event.
 fn events() -> Vec<(Role, String, Event<Step, Verdict>)> {
     let reports = [
         Verdict::Developer(DeveloperVerdict::ReadyForQa),
@@ -135,7 +138,7 @@ fn shown(state: &State, started: bool) -> String {
 }
 
 /// Every transition of a group as the engine decides it (from, role, event, to), and the number of pairs of a stage
-/// and an event that change nothing.
+/// and an event that change nothing or cannot occur.
 fn transitions() -> (Vec<[String; 4]>, usize) {
     let definition = definition(Plan::One);
     let (mut rows, mut unchanged) = (Vec::new(), 0);
@@ -148,7 +151,7 @@ fn transitions() -> (Vec<[String; 4]>, usize) {
                 group.progress = GroupProgress::Asks(DecisionReason::Developer);
             }
             let before = shown(&state, role != Role::Decision);
-            // Only the role whose turn it is can have no attempts left.
+            // At each stage only one step can report or run out of attempts: the one that an opened run would queue.
             let is_current_step = Team::decide(&definition, &state, Event::Opened).next
                 == protocol::Next::QueueUnlessInTurn(vec![step_of(&event)]);
             let decided = Team::decide(&definition, &state, event);

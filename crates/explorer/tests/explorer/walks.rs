@@ -1,4 +1,4 @@
-//! Random walks with a fixed seed, for workflows with too many states.
+//! Random walks with a fixed seed, for workflows with too many states to visit all. A policy is a value of `--on-failure`.
 
 use explorer::{Slots, WalkParams, WalkStats};
 

@@ -85,8 +85,8 @@ impl Session {
         Ok(digest)
     }
 
-    /// Stores bytes under a name that is used for nothing else. Chunks come before the metadata, so an object that can
-    /// be found is complete.
+    /// Stores bytes under a name that never gets other bytes. Chunks come before the metadata, so an object that can be found
+    /// is complete.
     pub(super) async fn put_object(&self, name: &str, body: &[u8]) -> Result<(), Unavailable> {
         let expected = match self.blobs.meta(name).await? {
             Some((_, meta)) if !meta.deleted => return Ok(()),

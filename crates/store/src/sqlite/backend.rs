@@ -49,6 +49,7 @@ impl SqliteStore {
         self.0.read(query)
     }
 
+    /// Runs work on the pool for blocking calls. If it panics, so does the caller.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
         let database = Arc::clone(&self.0);
         match tokio::task::spawn_blocking(move || work(&database)).await {
@@ -197,6 +198,7 @@ impl Store for SqliteStore {
         }
         match engine::visible_holder(&self.0, run) {
             Some(holder) => Ok(Some(holder)),
+            // The holder may be invisible, so test the lock.
             None => self.engine_holder(run).await,
         }
     }

@@ -32,6 +32,7 @@ impl<'t> TransactionWriter<'t> {
     pub(crate) fn put_blob(&mut self, body: &Vec<u8>) -> Result<Digest, RunWriteError> {
         let digest = Digest::of(body);
         let written = write::insert_blobs(self.transaction, [(&digest, body)].into_iter());
+        // The inner result is always `Ok`: no blob is refused.
         let _: Result<(), _> = written.map_err(|error| database_error(self.path, error))?;
         Ok(digest)
     }

@@ -359,8 +359,8 @@ pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
     for name in ["fix", "fix-1", "fix.2", "fiy", "Fix", "fi", "fiw-zz"] {
         store.commit(entry_commit(&run(name), Position::absent(), "")).await.unwrap();
     }
-    let found = async |beginning, at_most| {
-        let found = store.runs_with_prefix(beginning, at_most).await.unwrap();
+    let found = async |prefix, at_most| {
+        let found = store.runs_with_prefix(prefix, at_most).await.unwrap();
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(found("fix", 9).await, ["fix", "fix-1", "fix.2"], "the exact name comes first");
@@ -372,7 +372,7 @@ pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
 
 pub(crate) async fn a_replaced_engine_is_fenced<B: Backend>(backend: B) {
     let (store, run) = (backend.store(), run("fenced"));
-    let from = |lock: Epoch, position| Commit { epoch: Some(lock), ..entry_commit(&run, position, "") };
+    let from = |epoch: Epoch, position| Commit { epoch: Some(epoch), ..entry_commit(&run, position, "") };
     // The creator may lock the run before its first commit.
     let first = store.lock_engine(&run).await.unwrap().epoch();
     let created = store.commit(from(first, Position::absent())).await.unwrap();

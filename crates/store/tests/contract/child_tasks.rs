@@ -178,7 +178,7 @@ async fn watch(store: impl Store, run: &RunId, last: u64) {
     }
 }
 
-/// Takes the engine lock and holds it until killed.
+/// Takes the engine lock, prints its epoch and holds it until the process is killed or its standard input closes.
 async fn lock(store: impl Store, run: &RunId) {
     let lock = store.lock_engine(run).await.unwrap();
     print_line(format_args!("{}", lock.epoch()));

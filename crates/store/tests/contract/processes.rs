@@ -57,7 +57,7 @@ pub(crate) async fn a_watcher_sees_every_commit_although_writers_are_killed<B: B
     assert_eq!(watcher.next_line().as_deref(), Some("ready"));
     let write = || ChildProcess::start(&backend, "write", &run, last);
     let mut writers = vec![write(), write(), write()];
-    // One of the writers is killed, twenty times in all.
+    // A random writer is killed and replaced, twenty times in all.
     for revision in 1..=last {
         assert_eq!(watcher.next_line(), Some(revision.to_string()));
         if revision % (last / 20) == 0 {
@@ -98,7 +98,7 @@ pub(crate) async fn every_acknowledged_commit_of_a_killed_writer_is_there<B: Bac
     backend.verify();
 }
 
-/// Checks that every commit that writers printed (`write` in [`super::roles`]) has its revision, that none has the
+/// Checks that every commit that writers printed (task `write` in [`super::child_tasks`]) has its revision, that none has the
 /// revision of another, and that entries match their revisions. Returns the last revision.
 pub(crate) async fn expect_acknowledged(
     store: &impl Store,

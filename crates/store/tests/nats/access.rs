@@ -188,8 +188,9 @@ async fn credentials_of_the_operator_are_accepted_and_others_are_refused() {
     assert_accepted(file("ann", &jwt, &seed), &[&jwt, &seed]).await;
 
     // A user of an account that the operator does not know.
-    let (foreign, bob_seed) = (user_jwt(&KeyPair::new_account(), &bob), bob.seed().unwrap());
-    let (error, words) = assert_refused(file("foreign", &foreign, &bob_seed), &[&foreign, &bob_seed]).await;
+    let (unknown_jwt, bob_seed) = (user_jwt(&KeyPair::new_account(), &bob), bob.seed().unwrap());
+    let (error, words) =
+        assert_refused(file("unknown", &unknown_jwt, &bob_seed), &[&unknown_jwt, &bob_seed]).await;
     assert_unauthorized(&error);
     assert!(words.contains("authorization failed"), "{words}");
     // Ann's JWT with another user's seed.

@@ -30,11 +30,12 @@ impl Backend for ThreeServers {
         NatsStore::new(NatsSettings { replicas: 3, ..settings(address.to_str().unwrap()) })
     }
 
+    /// The servers have no check of their own.
     fn verify(&self) {}
 }
 
 impl ThreeServers {
-    /// Starts three servers and creates streams with three replicas. Child processes find them by the same addresses.
+    /// Starts three servers and creates all streams, with three replicas each.
     async fn with_streams() -> Self {
         let cluster = Self::fresh();
         let warnings = cluster.store().open().await.unwrap().to_vec();
@@ -66,11 +67,11 @@ async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
     writers.wait_for_commits();
     cluster.0[leader].restart();
     writers.wait_for_commits();
-    // Two followers: the leader accepts writes and cannot replicate them.
+    // Kill both followers: the leader accepts writes and cannot replicate them.
     let leader = cluster.leader().await;
-    let others = [(leader + 1) % 3, (leader + 2) % 3];
-    others.iter().for_each(|other| cluster.0[*other].kill());
-    others.iter().for_each(|other| cluster.0[*other].restart());
+    let followers = [(leader + 1) % 3, (leader + 2) % 3];
+    followers.iter().for_each(|follower| cluster.0[*follower].kill());
+    followers.iter().for_each(|follower| cluster.0[*follower].restart());
     writers.wait_for_commits();
     for server in &mut cluster.0 {
         server.kill();
@@ -79,7 +80,7 @@ async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
         server.restart();
     }
     writers.wait_for_commits();
-    // A leader that is suspended and not dead: its clients must find out.
+    // Suspend the leader: its connections stay open, so clients must notice that it does not answer.
     let leader = cluster.leader().await;
     cluster.0[leader].suspend();
     writers.wait_for_commits();
@@ -88,7 +89,7 @@ async fn a_cluster_killed_under_eight_writers_loses_and_doubles_nothing() {
     writers.check(&cluster.store()).await;
 }
 
-/// The leader that is left has accepted the writes without being able to replicate them.
+/// Kills both followers, so that the leader accepts writes that it cannot replicate.
 #[tokio::test]
 async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     let mut cluster = ThreeServers::with_streams().await;
@@ -101,9 +102,10 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     };
     let store = NatsStore::new(NatsSettings { timeouts, ..settings.clone() });
     let runs: Vec<_> = (0..8).map(|number| run(&format!("open-{number}"))).collect();
-    let mut firsts = Vec::new();
+    let mut first_positions = Vec::new();
     for run in &runs {
-        firsts.push(with_default_timeouts.commit(entry_commit(run, Position::absent(), "1")).await.unwrap());
+        first_positions
+            .push(with_default_timeouts.commit(entry_commit(run, Position::absent(), "1")).await.unwrap());
     }
     store.open().await.unwrap();
 
@@ -111,19 +113,19 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
     for server in cluster.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
         server.kill();
     }
-    let commits = runs.iter().zip(&firsts).map(async |(run, first)| {
+    let commits = runs.iter().zip(&first_positions).map(async |(run, first)| {
         let commit = entry_commit(run, *first, "2");
         let id = commit.write_id;
         (id, store.commit(commit).await.unwrap_err())
     });
     let outcomes = join_all(commits).await;
-    let unknown = |error: &CommitError| matches!(error, CommitError::OutcomeUnknown { .. });
-    assert!(outcomes.iter().any(|(_, error)| unknown(error)), "{outcomes:?}");
+    let is_unknown = |error: &CommitError| matches!(error, CommitError::OutcomeUnknown { .. });
+    assert!(outcomes.iter().any(|(_, error)| is_unknown(error)), "{outcomes:?}");
     for server in cluster.0.iter_mut().enumerate().filter_map(|(n, server)| (n != leader).then_some(server)) {
         server.restart();
     }
 
-    for ((run, first), (id, error)) in runs.iter().zip(firsts).zip(outcomes) {
+    for ((run, first), (id, error)) in runs.iter().zip(first_positions).zip(outcomes) {
         let landed = loop {
             match store.resolve_unknown_write(run, id).await {
                 Ok(landed) => break landed,
@@ -131,7 +133,7 @@ async fn writes_without_a_majority_are_resolved_and_land_at_most_once() {
                 Err(error) => panic!("{error}"),
             }
         };
-        assert!(landed.is_none() || unknown(&error), "landed though reported as not written: {error:?}");
+        assert!(landed.is_none() || is_unknown(&error), "landed though reported as not written: {error:?}");
         with_default_timeouts.commit(entry_commit(run, landed.unwrap_or(first), "3")).await.unwrap();
         let entries = with_default_timeouts.entries(run, Revision(0)).await.unwrap();
         let bodies: Vec<_> = entries.iter().map(|entry| entry.body.as_str()).collect();

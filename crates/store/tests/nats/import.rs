@@ -96,6 +96,7 @@ async fn a_late_cleanup_of_an_import_does_not_remove_the_run() {
     interrupt_import(&server, &store, &run).await;
     let proxy = Proxy::to(&server).await;
     let late = nats::any_store(proxy.store(Duration::from_secs(60)));
+    // An import first purges what an interrupted one has left.
     proxy.delay_from("STREAM.PURGE");
     let importing = tokio::spawn({
         let run = run.clone();

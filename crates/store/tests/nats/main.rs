@@ -1,8 +1,8 @@
 //! The NATS backend: the contract suite on a real server, and what is true of NATS alone.
 //!
-//! The suite runs twice, because a commit of a run with a document takes another path: it is an entry of the KV bucket,
-//! copied to the journal. Child processes of both suites enter through `child_task` of this module; the address
-//! tells them whether their commits carry documents.
+//! The suite runs twice, here and in `documents`, because a commit of a run with a document takes another path: it is an
+//! entry of the KV bucket, copied to the journal. Child processes of both enter through the test `child_task` that
+//! `contract_suite!` adds to this module; the address tells them whether their commits carry documents.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -74,7 +74,7 @@ async fn a_reconnect_to_a_server_that_is_too_old_is_refused() {
     server.kill();
     serve_at(&server.address(), OLD_SERVER);
     let error = store.commit(entry_commit(&run, first, "2")).await.unwrap_err();
-    // If a write was in flight when the newer server was killed, its outcome is unknown.
+    // The text and not the variant: if the write was in flight when the first server was killed, it is `OutcomeUnknown`.
     let text = with_causes(&error);
     assert!(text.contains("it runs version 2.9.10; at least 2.10.25 is needed"), "{text}");
 }

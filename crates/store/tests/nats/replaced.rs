@@ -50,7 +50,7 @@ async fn streams_are_not_created_on_a_server_that_lost_them() {
     let mut watch = store.watch(&run, Revision(1)).await.unwrap();
     server.kill();
     let previous = server.restart_empty();
-    // A write that was sent before the check may have landed.
+    // If the client sent the write before it checked which store the server has, the outcome is unknown.
     let error = match store.commit(entry_commit(&run, first, "2")).await.unwrap_err() {
         CommitError::Unavailable(error) => error,
         CommitError::OutcomeUnknown { source, .. } => *source.downcast().unwrap(),

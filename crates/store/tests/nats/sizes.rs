@@ -32,7 +32,7 @@ async fn a_summary_larger_than_the_maximum_payload_is_refused_with_both_sizes() 
     assert_eq!(store.load(&run).await.unwrap(), None);
 }
 
-/// Long enough for several checkpoints (commits with a snapshot) and for reads with a consumer.
+/// Long enough for several checkpoints, which commits with a snapshot carry, and for reads with a JetStream consumer.
 #[tokio::test]
 async fn a_long_run_is_readable_at_every_revision() {
     const LAST: u64 = 1200;

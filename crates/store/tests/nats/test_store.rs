@@ -1,4 +1,4 @@
-//! The store of the contract suite, which can add a document to every commit as the `peer` protocol does.
+//! A NATS store for the contract suite. It can add a document to every commit, as the `peer` protocol does.
 
 use std::ffi::{OsStr, OsString};
 
@@ -12,7 +12,7 @@ use store::{
 };
 use testkit::nats;
 
-/// A NATS store.
+/// Passes calls to a NATS store.
 #[derive(Debug, Clone)]
 pub(crate) struct TestStore {
     store: NatsStore,

@@ -70,6 +70,7 @@ async fn assert_quarantined(document: Option<&str>) {
     let (store, broken) = (NatsStore::new(server.settings()), run("a.b"));
     let first = store.commit(change(&broken, Position::absent(), "1")).await.unwrap();
     let second = store.commit(change(&broken, first, "2")).await.unwrap();
+    // In the subject of run `a.b`, the dot is `=2E`.
     let hello = put(&server, "callboard.run.a=2Eb", "hello").await;
     let empty = put(&server, "callboard.run.a=2Eb", "").await;
     let no_run = put(&server, "callboard.run.empty", "[]").await;
@@ -122,6 +123,7 @@ async fn a_message_of_a_newer_version_is_not_an_unknown_message() {
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::NewerWriter { .. })), "{error:?}");
     assert_eq!(store.unknown_messages().await.unwrap(), []);
+    // The format is ours, but not the content: a newer version may have written it.
     put(&server, "callboard.run.r", r#"{"format":1,"head":{},"content":"hitherto unknown"}"#).await;
     let error = store.load(&run).await.unwrap_err();
     assert!(matches!(error, ReadError::Unavailable(Unavailable::BadJournal { .. })), "{error:?}");

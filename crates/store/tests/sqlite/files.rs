@@ -149,8 +149,9 @@ async fn a_waiting_watcher_is_woken_when_its_store_is_deleted() {
     let store = test.open();
     let mut watch = store.watch(&run(), Revision(0)).await.unwrap();
     let waiting = tokio::spawn(async move { watch.next().await });
+    // The loads queue behind the first read of the watcher. After them it waits for events.
     for _ in 0..20 {
-        store.load(&run()).await.unwrap(); // queues behind the watcher's read, so that it waits for events by now
+        store.load(&run()).await.unwrap();
     }
     fs::remove_dir_all(test.location.root()).unwrap();
     let woken = tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("the watcher is woken");

@@ -55,7 +55,7 @@ fn every_format_has_a_fixture() {
 async fn every_fixture_is_opened_migrated_and_read() {
     for (format, fixture) in fixtures() {
         let (_directory, location) = restore(&fixture);
-        // Before the migration, too: `recover` must not take an older format for damage.
+        // Checked before the migration, too, because `recover` must not take an older format for damage.
         assert_eq!(
             find_damage(&ExclusiveAccess::acquire(&location).unwrap()).unwrap(),
             [],

@@ -1,4 +1,4 @@
-//! Examining a store changes no file and waits for no lock.
+//! `SqliteStore::inspect` changes no file and waits for no lock.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,6 +19,7 @@ struct TestStore {
 impl TestStore {
     fn fresh() -> Self {
         let directory = tempfile::tempdir().unwrap();
+        // The store is opened by a URI, in which these characters have a meaning.
         let location = Location::find(directory.path(), Some("a #store?%20".into())).unwrap();
         Self { _directory: directory, location }
     }
@@ -40,6 +41,7 @@ impl TestStore {
     }
 }
 
+/// A commit that fills several pages of the database.
 fn first_commit() -> Commit {
     let run = RunId::new("run").unwrap();
     Commit { summary: "x".repeat(20_000), ..entry_commit(&run, Position::absent(), "{}") }

@@ -14,7 +14,8 @@ fn statements() -> Vec<&'static str> {
     calls.filter_map(|call| call.trim_start().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// The full scans that are allowed: the list of all runs, and the two small tables of the query for the parts of a document.
+/// The full scans that are allowed: the list of all runs, and the two small tables `paths` and `this` that the query for the
+/// parts of a document makes.
 const ALLOWED_SCANS: [&str; 3] = ["SCAN runs", "SCAN paths", "SCAN this"];
 
 #[test]

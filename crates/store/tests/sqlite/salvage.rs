@@ -44,7 +44,7 @@ async fn used_store(random: &mut Rng) -> UsedStore {
             ..entry_commit(&name, positions[run], &entry)
         };
         positions[run] = store.commit(commit).await.unwrap();
-        // Runs are numbered in the order of their first commit.
+        // Salvage names a run by its number in the database.
         let numbers = Connection::open(location.database()).unwrap();
         let number: i64 = numbers
             .query_row("SELECT id FROM runs WHERE name = ?1", [format!("run-{run:02}")], |row| row.get(0))
@@ -114,12 +114,12 @@ async fn everything_is_read_from_an_undamaged_database() {
 }
 
 #[tokio::test]
-async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
+async fn a_removed_run_is_not_salvaged_and_hides_no_other_run() {
     let directory = tempfile::tempdir().unwrap();
     let location = Location::find(directory.path(), Some("store".into())).unwrap();
     let store = SqliteStore::open(&location).unwrap();
     let (removed, next) = (RunId::new("removed").unwrap(), RunId::new("next").unwrap());
-    // More pages than the next run fills again.
+    // Enough pages that the next run does not overwrite all of them.
     let mut position = Position::absent();
     for n in 0..100 {
         let entry = format!("{{\"of\":\"removed\",\"n\":{n},\"text\":\"{}\"}}", "x".repeat(300));
@@ -133,7 +133,7 @@ async fn a_removed_run_does_not_come_back_and_costs_no_other_run() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_costs_only_its_own_rows() {
+async fn a_damaged_page_hides_only_its_own_rows() {
     let mut random = Rng::with_seed(2);
     let used = used_store(&mut random).await;
     fs::remove_file(used.file("callboard.db-wal")).unwrap();
@@ -146,7 +146,7 @@ async fn a_damaged_page_costs_only_its_own_rows() {
     expect_nothing_invented(&used.written, &after);
     assert!(
         after.len() + 40 > before.len(),
-        "one page cost {} of {}",
+        "one page hides {} of {}",
         before.len() - after.len(),
         before.len()
     );
@@ -168,26 +168,26 @@ async fn rows_are_read_although_the_schema_is_lost() {
 async fn what_is_left_of_a_truncated_database_is_read() {
     let used = used_store(&mut Rng::with_seed(4)).await;
     let whole = fs::read(used.file("callboard.db")).unwrap();
-    let log = fs::read(used.file("callboard.db-wal")).unwrap();
-    for (length, log_length) in
-        [(whole.len() / 2, log.len()), (whole.len() / 3 + 17, 0), (0, log.len() / 2), (1, 1)]
+    let wal = fs::read(used.file("callboard.db-wal")).unwrap();
+    for (length, wal_length) in
+        [(whole.len() / 2, wal.len()), (whole.len() / 3 + 17, 0), (0, wal.len() / 2), (1, 1)]
     {
         fs::write(used.file("callboard.db"), &whole[..length]).unwrap();
-        fs::write(used.file("callboard.db-wal"), &log[..log_length]).unwrap();
+        fs::write(used.file("callboard.db-wal"), &wal[..wal_length]).unwrap();
         let found = salvaged_entries(&used.salvage());
         expect_nothing_invented(&used.written, &found);
-        assert_eq!(found.is_empty(), length < 2 && log_length < 2, "{length} {log_length}: {}", found.len());
+        assert_eq!(found.is_empty(), length < 2 && wal_length < 2, "{length} {wal_length}: {}", found.len());
     }
 }
 
 /// SQLite itself silently drops everything after the first bad frame.
 #[tokio::test]
-async fn commits_after_a_bad_frame_of_the_log_are_read() {
+async fn commits_after_a_bad_frame_of_the_wal_are_read() {
     let mut random = Rng::with_seed(5);
     let used = used_store(&mut random).await;
-    let log = used.file("callboard.db-wal");
-    // Early in the log: frames after the newest commit are left over from before the log was restarted.
-    corrupt(&log, 10 * PAGE, 2 * PAGE, &mut random);
+    let wal = used.file("callboard.db-wal");
+    // Early in the WAL: frames after the newest commit are left over from before the WAL was restarted.
+    corrupt(&wal, 10 * PAGE, 2 * PAGE, &mut random);
     let salvage = used.salvage();
     assert!(salvage.bad_frames() > 0);
     let found = salvaged_entries(&salvage);
@@ -198,7 +198,7 @@ async fn commits_after_a_bad_frame_of_the_log_are_read() {
 }
 
 #[tokio::test]
-async fn frames_are_read_although_the_header_of_the_log_is_damaged() {
+async fn frames_are_read_although_the_header_of_the_wal_is_damaged() {
     let mut random = Rng::with_seed(6);
     let used = used_store(&mut random).await;
     corrupt(&used.file("callboard.db-wal"), 0, 16, &mut random);
@@ -212,11 +212,11 @@ async fn frames_are_read_although_the_header_of_the_log_is_damaged() {
 #[tokio::test]
 async fn an_uncommitted_entry_is_not_read() {
     let used = used_store(&mut Rng::with_seed(7)).await;
-    let log = fs::read(used.file("callboard.db-wal")).unwrap();
+    let wal = fs::read(used.file("callboard.db-wal")).unwrap();
     // Truncate within the last commit, so that its last frame, which commits it, is missing.
     let frame = 24 + PAGE;
-    let newest = log[32..].chunks_exact(frame).take_while(|frame| frame[8..16] == log[16..24]).count();
-    fs::write(used.file("callboard.db-wal"), &log[..32 + newest * frame - 1]).unwrap();
+    let newest = wal[32..].chunks_exact(frame).take_while(|frame| frame[8..16] == wal[16..24]).count();
+    fs::write(used.file("callboard.db-wal"), &wal[..32 + newest * frame - 1]).unwrap();
     let salvage = used.salvage();
     assert_eq!(salvage.bad_frames(), 0, "a torn end is not damage: it was never acknowledged");
     let found = salvaged_entries(&salvage);

@@ -32,7 +32,7 @@ pub struct Assignment {
     pub state: Option<StateLocation>,
     /// Which execution of the step this is: 1, plus 1 for every loop-back that has reset it.
     pub iteration: u32,
-    /// What the report must contain; the scripted agent of a rehearsal reports its example.
+    /// What the report must contain. The scripted agent of a rehearsal reports the example of this form.
     pub form: ReportForm,
     /// The gates that caused the loop-back, each with the path of its report.
     pub loop_back: Vec<(String, String)>,

@@ -25,7 +25,7 @@ pub enum TemplateError {
     LoneBrace(String),
 }
 
-/// Returns the value of a placeholder.
+/// A function that returns the value of a placeholder.
 type Value = fn(&Assignment) -> String;
 
 /// The placeholders, by name.
@@ -37,7 +37,9 @@ const PLACEHOLDERS: [(&str, Value); 9] = [
     ("prompt", |assignment| assignment.prompt_path.clone()),
     ("repo", |assignment| assignment.repo.clone()),
     ("report", |assignment| assignment.report_path.clone()),
+    // Interrupted attempts do not count, so this may differ from the number in the attempt's id.
     ("attempt", |assignment| assignment.counted_attempt.to_string()),
+    // The path of a file with a person's answer, or empty.
     ("manual_input", |assignment| assignment.manual_result().to_owned()),
 ];
 
@@ -52,7 +54,7 @@ impl CommandLine {
         Self::from_argv(argv)
     }
 
-    /// Returns the program, or `None` if it contains a placeholder.
+    /// Returns the program, or `None` if it contains a brace, as a placeholder does.
     pub(super) fn program(&self) -> Option<&str> {
         self.0.first().map(String::as_str).filter(|program| !program.contains(['{', '}']))
     }

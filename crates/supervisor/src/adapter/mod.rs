@@ -46,7 +46,8 @@ impl Adapter {
         }
     }
 
-    /// Returns this adapter with arguments after its own. The program `callboard` takes none.
+    /// Returns this adapter with more arguments after its own. Nothing is added where the program is `callboard` itself: to the
+    /// scripted agent and to checks.
     #[must_use]
     pub fn with_args(&self, args: &[String]) -> Self {
         match self {

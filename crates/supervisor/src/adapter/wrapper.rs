@@ -1,4 +1,4 @@
-//! A program that takes the six flags of the wrapper contract.
+//! A program that takes the six flags of the wrapper contract in `docs/agents.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +42,7 @@ impl Wrapper {
     }
 }
 
-/// Whether the program is a Python script that is not executable. Checked for each attempt, because its mode may change.
+/// Whether the program is a Python script that is not executable. Checked for each attempt, because the file's mode may change.
 fn needs_python(program: &str) -> bool {
     let executable = |data: fs::Metadata| data.permissions().mode() & 0o111 != 0;
     Path::new(program).extension().is_some_and(|extension| extension == "py")

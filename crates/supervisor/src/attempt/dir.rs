@@ -51,12 +51,12 @@ impl AttemptDir {
         self.0.join("context.json")
     }
 
-    /// What a command step runs.
+    /// The checks that a command step runs.
     pub fn checks(&self) -> PathBuf {
         self.0.join("checks.json")
     }
 
-    /// The answer of a person to a step that this one needs.
+    /// The answer of a person to `step`, which the step of this attempt needs.
     pub fn manual_result(&self, step: &str) -> PathBuf {
         self.0.join(format!("manual_result__{step}.json"))
     }
@@ -74,7 +74,7 @@ impl AttemptDir {
         self.0.join("report.json")
     }
 
-    /// All reports of the attempt, in the order of time, as far as they were seen.
+    /// Every version of [`report`](Self::report) and [`submitted`](Self::submitted) that was seen, in the order of time.
     pub(crate) fn kept_reports(&self) -> PathBuf {
         self.0.join("reports.jsonl")
     }
@@ -94,12 +94,12 @@ impl AttemptDir {
         self.0.join("partial-taken.json")
     }
 
-    /// The private copies, as they were given. When it exists, all of them were written.
+    /// The private copies, as they were given. When this file exists, all of them were written.
     pub(super) fn copies(&self) -> PathBuf {
         self.0.join("copies.json")
     }
 
-    /// How the private copies were changed. When it exists, they may be gone from the worktree.
+    /// How the private copies were changed. When this file exists, they may be gone from the worktree.
     pub(super) fn copy_edits(&self) -> PathBuf {
         self.0.join("copy-edits.json")
     }

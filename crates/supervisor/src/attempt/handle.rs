@@ -103,8 +103,8 @@ pub struct AttemptHandle {
     /// The shim that holds the claim, once there is no child to wait for.
     shim: Option<AsyncFd<OwnedFd>>,
     report_written: bool,
-    /// The inotify instance by which the spawned shim notices every version of the report file. Recycled once the shim
-    /// has ended.
+    /// The inotify instance by which the spawned shim notices every version of the report file. Kept for another attempt
+    /// once the shim has ended.
     report_watch: Option<os::ReportWatch>,
 }
 
@@ -142,7 +142,8 @@ impl AttemptHandle {
         &self.dir
     }
 
-    /// Waits for the next event. Cancel-safe. After [`HandleEvent::Ended`] it returns the same event again.
+    /// Waits for the next event. Cancel-safe. After [`HandleEvent::Ended`] it returns the same event again, except that an
+    /// attempt with a void claim is [`AttemptEnd::Vanished`] only the first time, and [`AttemptEnd::Voided`] then.
     pub async fn next(&mut self) -> Result<HandleEvent, AttachError> {
         loop {
             if self.child.is_none() && self.shim.is_none() {

@@ -88,8 +88,8 @@ pub fn is_full_disk(error: &(dyn Error + 'static)) -> bool {
     chain.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(full))
 }
 
-/// Compares an error with an errno. An error that was wrapped to add a path has only its kind left, so kinds are
-/// compared. Errnos without a kind of their own share one, and none of those is caused by an agent.
+/// Compares an error with an errno. An error that was wrapped to add a path has only its kind left, so kinds are compared.
+/// That takes errnos without a kind of their own for each other, which is accepted: an agent can cause none of them.
 fn is_errno(error: &io::Error, errno: Errno) -> bool {
     match error.raw_os_error() {
         Some(code) => code == errno.raw_os_error(),
@@ -110,8 +110,8 @@ pub enum SpawnError {
 /// get them.
 const SHIM_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"];
 
-/// Writes `launch.json` and spawns the shim. Its standard input is an inotify descriptor that watches the report
-/// file, so that no version of it is missed while the shim starts.
+/// Writes `launch.json` and spawns the shim. The shim's standard input is `report_watch`, an inotify descriptor that watches
+/// the report file, so that no version of it is missed while the shim starts.
 pub(crate) fn spawn(
     shim: &ShimProgram,
     dir: &AttemptDir,

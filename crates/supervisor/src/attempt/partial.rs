@@ -1,7 +1,7 @@
 //! Partial reports: results that an agent submits while it works.
 //!
-//! Only the newest counts. The agent replaces one file. The engine renames it before reading, so that a newer one does
-//! not overwrite it, and an engine that is killed before its commit leaves it for the next engine.
+//! Only the newest counts, so the agent replaces one file. The engine renames this file before reading: a newer one does
+//! not overwrite it, and if the engine is killed before its commit, the next engine finds it.
 
 use std::fs;
 use std::io::{self, Read as _};

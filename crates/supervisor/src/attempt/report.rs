@@ -47,7 +47,7 @@ pub enum SubmitError {
     Write { path: String, source: io::Error },
 }
 
-/// Checks a report and stores it for the engine. Of two, the later one counts in each field that both have.
+/// Checks a report and stores it for the engine. Of two submissions, the later one counts in each field that both have.
 pub fn submit(dir: &AttemptDir, expected: &ReportIdentity, bytes: &[u8]) -> Result<(), SubmitError> {
     if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(SubmitError::TooLarge { size: bytes.len() });
@@ -70,7 +70,8 @@ pub fn collect(dir: &AttemptDir, expected: &ReportIdentity) -> Collected {
     }
 }
 
-/// Returns the merged fields as the sources state them, if their report is valid: for the user's schema for reports.
+/// Returns the merged fields unchanged, to be checked against the user's schema for reports. `None` if the report is not
+/// valid.
 pub fn collect_raw_fields(dir: &AttemptDir, expected: &ReportIdentity) -> Option<Map<String, Value>> {
     content::merge_as_stated(&statements(dir), expected).ok().flatten()
 }
@@ -96,6 +97,7 @@ fn statements(dir: &AttemptDir) -> Vec<Statement> {
     for kept in kept {
         if blocks.peek().is_some() {
             let length = usize::try_from(kept.stdout_len.saturating_sub(start)).unwrap_or(usize::MAX);
+            // The blocks that were printed before this report was kept.
             let before = marked_blocks(&output[..length.min(output.len())]).len();
             statements.extend(blocks.by_ref().take(before.saturating_sub(printed)));
             printed = printed.max(before);
@@ -136,7 +138,7 @@ fn marked_blocks(output: &[u8]) -> Vec<Statement> {
     blocks.map(statement).collect()
 }
 
-/// Reads the end of the output that is searched for markers. Returns where it starts, too.
+/// Reads the end of the output, which is searched for markers. Returns its offset in the output and its bytes.
 fn read_output(stdout: &Path) -> Result<(u64, Vec<u8>), String> {
     let Some((mut file, size)) = open_agent_file(stdout)? else { return Ok((0, Vec::new())) };
     let start = size.saturating_sub(MAX_SEARCHED);

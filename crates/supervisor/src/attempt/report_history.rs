@@ -43,10 +43,10 @@ pub(super) fn keep(dir: &AttemptDir, source: Source, text: String) -> io::Result
     File::from(file).write_all(line.as_bytes())
 }
 
-/// Keeps the present version of the report file, unless it is torn or was kept before.
+/// Keeps the present version of the report file, unless it is torn or equals the last kept one.
 pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
     let Ok(Some(bytes)) = read_report(&dir.report()) else { return Ok(()) };
-    // An agent may write its report in pieces, and close the file after each.
+    // A torn version: an agent may write its report in pieces, and close the file after each.
     if serde_json::from_slice::<Map<String, Value>>(&bytes).is_err() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ pub(crate) fn agent_messages(stdout: &str) -> Cow<'_, str> {
     if !stdout.lines().any(|line| line.trim_start().starts_with('{')) {
         return Cow::Borrowed(stdout);
     }
-    let mut transcript = Transcript { text: String::with_capacity(stdout.len()), open: None };
+    let mut transcript = Transcript { text: String::with_capacity(stdout.len()), open_message: None };
     // A report that is printed as plain text is JSON, too; its lines are not events.
     let mut in_report = false;
     for line in stdout.split_inclusive('\n') {
@@ -34,38 +34,41 @@ pub(crate) fn agent_messages(stdout: &str) -> Cow<'_, str> {
 /// The messages so far.
 struct Transcript {
     text: String,
-    /// The message that the next event may continue, with its id if it has one.
-    open: Option<Option<String>>,
+    /// The id of the message that the next event may continue: `Some(None)` if the message has no id, `None` if there is no such
+    /// message.
+    open_message: Option<Option<String>>,
 }
 
 impl Transcript {
     fn add(&mut self, text: MessageText<'_>) {
         match text {
-            // An event without text, such as the use of a tool, ends a message without an id.
-            MessageText::None if self.open == Some(None) => self.end_message(),
+            // An event without text, such as the use of a tool, ends the message if that has no id. A message with an id may
+            // continue later.
+            MessageText::None if self.open_message == Some(None) => self.end_message(),
             MessageText::None => {}
             MessageText::Chunk { message_id, pieces } => {
                 let message_id = Some(message_id.map(str::to_owned));
-                if self.open != message_id {
+                if self.open_message != message_id {
                     self.end_message();
                 }
                 self.text.extend(pieces);
-                self.open = message_id;
+                self.open_message = message_id;
             }
             MessageText::Complete(pieces) => {
+                // Each text is a message, and ends with its line.
                 for piece in pieces {
                     self.end_message();
                     self.text.push_str(piece);
-                    self.open = Some(None);
+                    self.open_message = Some(None);
                 }
                 self.end_message();
             }
         }
     }
 
-    /// Ends the line, because markers must be on lines of their own.
+    /// Ends the message and its line, because markers must be on lines of their own.
     fn end_message(&mut self) {
-        if self.open.take().is_some() && !self.text.ends_with('\n') {
+        if self.open_message.take().is_some() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
     }
@@ -158,7 +161,7 @@ mod tests {
     }
 
     /// Returns the last report in these events.
-    fn found(events: &[Value]) -> Option<String> {
+    fn last_report(events: &[Value]) -> Option<String> {
         let lines: Vec<_> = events.iter().map(ToString::to_string).collect();
         between_markers(&agent_messages(&lines.join("\n"))).last().map(|block| (*block).to_owned())
     }
@@ -175,11 +178,11 @@ mod tests {
             "message": {"role": "assistant", "content": [{"type": "text", "text": example()}]}});
         let result = json!({"duration_api_ms": 1, "type": "result", "subtype": "success", "is_error": false, "result": said()});
         assert_eq!(
-            found(&[init.clone(), assistant, user.clone(), sub_agent.clone()]).as_deref(),
+            last_report(&[init.clone(), assistant, user.clone(), sub_agent.clone()]).as_deref(),
             Some(REPORT)
         );
-        assert_eq!(found(&[init.clone(), user.clone(), result]).as_deref(), Some(REPORT));
-        assert_eq!(found(&[init, user, sub_agent]), None);
+        assert_eq!(last_report(&[init.clone(), user.clone(), result]).as_deref(), Some(REPORT));
+        assert_eq!(last_report(&[init, user, sub_agent]), None);
     }
 
     #[test]
@@ -190,9 +193,12 @@ mod tests {
         let message = json!({"type": "item.completed", "item": {"id": "item_1", "type": "agent_message", "text": said()}});
         let thread = json!({"type": "thread.started", "thread_id": "t"});
         let end = json!({"type": "turn.completed", "usage": {"input_tokens": 1}});
-        assert_eq!(found(&[thread.clone(), message, shown.clone(), end.clone()]).as_deref(), Some(REPORT));
+        assert_eq!(
+            last_report(&[thread.clone(), message, shown.clone(), end.clone()]).as_deref(),
+            Some(REPORT)
+        );
         let thought = json!({"type": "item.completed", "item": {"type": "reasoning", "text": example()}});
-        assert_eq!(found(&[thread, shown, begun, thought, end]), None);
+        assert_eq!(last_report(&[thread, shown, begun, thought, end]), None);
     }
 
     #[test]
@@ -206,9 +212,9 @@ mod tests {
             let mut events = vec![prompt.clone(), tool.clone()];
             events.extend(letters.chunks(size).map(piece));
             events.push(result.clone());
-            assert_eq!(found(&events).as_deref(), Some(REPORT), "in pieces of {size}");
+            assert_eq!(last_report(&events).as_deref(), Some(REPORT), "in pieces of {size}");
         }
-        assert_eq!(found(&[prompt, tool, result]), None);
+        assert_eq!(last_report(&[prompt, tool, result]), None);
     }
 
     #[test]
@@ -218,11 +224,11 @@ mod tests {
         let gemini =
             |text: &str| json!({"type": "message", "role": "assistant", "content": text, "delta": true});
         let tool = json!({"type": "tool_use", "tool_name": "read_file"});
-        assert_eq!(found(&[gemini(&said), tool.clone(), gemini(&report)]).as_deref(), Some(REPORT));
+        assert_eq!(last_report(&[gemini(&said), tool.clone(), gemini(&report)]).as_deref(), Some(REPORT));
         let goose = |id: &str, text: &str| json!({"type": "message", "message": {"id": id, "role": "assistant", "content": [{"type": "text", "text": text}]}});
         let (first, second) = report.split_at(5);
         let events = [goose("1", &said), goose("2", first), tool, goose("2", second)];
-        assert_eq!(found(&events).as_deref(), Some(REPORT));
+        assert_eq!(last_report(&events).as_deref(), Some(REPORT));
     }
 
     #[test]
@@ -230,8 +236,8 @@ mod tests {
         let tool = json!({"type": "tool_use", "sessionID": "s", "part": {"state": {"status": "completed", "output": example()}}});
         let text = json!({"type": "text", "sessionID": "s", "part": {"type": "text", "text": said()}});
         let end = json!({"type": "step_finish", "sessionID": "s", "part": {"reason": "stop", "cost": 0}});
-        assert_eq!(found(&[tool.clone(), text, end.clone()]).as_deref(), Some(REPORT));
-        assert_eq!(found(&[tool, end]), None);
+        assert_eq!(last_report(&[tool.clone(), text, end.clone()]).as_deref(), Some(REPORT));
+        assert_eq!(last_report(&[tool, end]), None);
     }
 
     #[test]
@@ -249,8 +255,8 @@ mod tests {
             tool,
             end,
         ];
-        assert_eq!(found(&events).as_deref(), Some(REPORT));
-        assert_eq!(found(&events[..1]), None);
+        assert_eq!(last_report(&events).as_deref(), Some(REPORT));
+        assert_eq!(last_report(&events[..1]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`CheckRunner`] is the only code that runs them: for `callboard checks`, for a step of the kind
 //! [`Command`](protocol::StepKind::Command), whose attempt is `callboard __checks FILE` ([`ARGUMENT`]) under the shim,
-//! and for the merge queue.
+//! and for the merge queue, which merges one branch after the other into the integration branch.
 
 mod output;
 mod run;

@@ -1,4 +1,4 @@
-//! One check after the other, each with its timeout.
+//! Runs checks one after the other, each with its timeout.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The variables with files of the agent: its report, its prompt, a person's answer. A check does not report, and must
 /// not disturb the report of its step.
-const REMOVED: [&str; 3] = ["REPORT_PATH", "PROMPT_PATH", "MANUAL_RESULT_PATH"];
+const REMOVED_VARIABLES: [&str; 3] = ["REPORT_PATH", "PROMPT_PATH", "MANUAL_RESULT_PATH"];
 
 /// Why no result can be given.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,10 @@ pub enum CheckError {
     Stopped,
 }
 
-/// Stops a runner from another thread, or from a signal handler.
+/// Stops a [`CheckRunner`] from another thread, or from a signal handler.
 #[derive(Debug, Clone)]
 pub struct StopFlag {
-    /// Readable once the runner is to stop.
+    /// Readable once a stop was requested.
     reader: Arc<UnixStream>,
     writer: Arc<UnixStream>,
 }
@@ -110,14 +110,14 @@ impl CheckRunner<'_> {
             false => None,
         };
         let path = self.logs.join(format!("check-{number}-{}.log", file_name(&spec.name)));
-        let failed = |source| CheckError::Log { check: spec.name.clone(), path: path.clone(), source };
-        fs::create_dir_all(self.logs).map_err(failed)?;
+        let log_failed = |source| CheckError::Log { check: spec.name.clone(), path: path.clone(), source };
+        fs::create_dir_all(self.logs).map_err(log_failed)?;
         let log = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let log = log.map_err(failed)?;
+        let log = log.map_err(log_failed)?;
         let start = Instant::now();
         let end = self.execute(spec, log)?;
         let duration = start.elapsed();
-        let output = File::open(&path).and_then(output::read).map_err(failed)?;
+        let output = File::open(&path).and_then(output::read).map_err(log_failed)?;
         let (exit_code, error) = match end {
             End::Exited(status) => match status.code() {
                 Some(code) => (Some(code), None),
@@ -146,7 +146,7 @@ impl CheckRunner<'_> {
         };
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.tree).stdin(Stdio::null());
-        git::LOCATION_VARIABLES.iter().chain(&REMOVED).for_each(|name| {
+        git::LOCATION_VARIABLES.iter().chain(&REMOVED_VARIABLES).for_each(|name| {
             command.env_remove(name);
         });
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -208,7 +208,7 @@ enum End {
 
 fn signal_group(group: Pid, signal: Signal) -> io::Result<()> {
     match kernel::kill_process_group(group, signal) {
-        // PERM: a process of another user is in the group.
+        // PERM: all processes left in the group belong to other users.
         Ok(()) | Err(rustix::io::Errno::SRCH | rustix::io::Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -55,7 +55,7 @@ fn run(file: &Path) -> Result<(), String> {
     let tree = env::current_dir().map_err(|error| cannot("find the tree", &error))?;
     let stop = StopFlag::new().map_err(|error| cannot("run the checks", &error))?;
     let logs = file.parent().unwrap_or(Path::new("/"));
-    // The shim stops an attempt by signals to this process, and then ends all that it has started.
+    // Nothing requests a stop by `stop`: the shim ends an attempt with signals to this process and to all it has started.
     let runner = CheckRunner { tree: &tree, logs, env: Vec::new(), stop };
     let print_result = |result: &CheckResult| {
         // Standard output is the attempt's log. It may fail to be written: the report has the same results.

@@ -45,7 +45,7 @@ impl Scratch {
     }
 }
 
-/// Waits until the process with the id in the file has ended. It was killed before; another process reaps it.
+/// Waits until a killed process, whose id is in the file, has ended. A zombie has ended: another process reaps it.
 fn wait_for_end(file: &Path) {
     let pid = fs::read_to_string(file).unwrap();
     let is_alive = || {
@@ -79,7 +79,7 @@ fn each_check_leaves_its_command_exit_code_and_output() {
 fn a_result_names_the_tree_that_the_check_found() {
     let scratch = Scratch::new();
     let mut init = Command::new("git");
-    // A git hook that runs the tests has these for its own repository.
+    // If a git hook runs the tests, these variables name the repository of the hook.
     crate::git::LOCATION_VARIABLES.iter().for_each(|name| {
         init.env_remove(name);
     });

@@ -64,8 +64,8 @@ pub fn kill_marked(mark: &Mark) -> io::Result<u32> {
 /// Kills the marked processes of an attempt that has no claim, because its files may have been deleted. Returns how
 /// many there were.
 ///
-/// A slow shim may be about to claim the attempt. Its agent carries the mark only after the claim exists, so the order
-/// matters: if a marked process is found first, and the claim is missing afterwards, the claim was deleted.
+/// First looks for marked processes, then for the claim. A slow shim may be about to make the claim, and its agent carries the
+/// mark only afterwards. So if there was a marked process and there is no claim, the claim was deleted.
 pub fn kill_marked_unclaimed(dir: &AttemptDir, mark: &Mark) -> io::Result<u32> {
     if ProcessTable::read()?.marked(&mark.lines())?.is_empty() || dir.claim().try_exists()? {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! The processes of attempts, found in the process table.
+//! Finds the processes of attempts in the process table, and runs programs with a time limit.
 //!
 //! * `mark`: the environment variables that every process of an attempt carries; kills the processes with a mark
 //! * `scan`: lists marked processes and shims without touching them

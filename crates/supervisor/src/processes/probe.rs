@@ -30,7 +30,7 @@ pub enum ProbeError {
     Io(#[from] io::Error),
 }
 
-/// Runs the program with closed stdin and returns what it wrote to stdout and stderr. When this returns, every process
+/// Runs the program with empty stdin and returns what it wrote to stdout and stderr. When this returns, every process
 /// that it started has ended, even one in its own session.
 pub fn probe(program: &Path, arguments: &[&str], limit: Duration) -> Result<String, ProbeError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -90,11 +90,11 @@ fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Re
 
 /// Kills the program and every process that it started.
 fn kill_all(child: &Child, probe_id: &str) -> io::Result<()> {
-    let line = format!("{VARIABLE}={probe_id}").into_bytes();
+    let mark = format!("{VARIABLE}={probe_id}").into_bytes();
     let pid = Pid::from_child(child);
     os::kill_until_none(|| {
         let table = ProcessTable::read()?;
-        let mut rows = table.marked(std::slice::from_ref(&line))?;
+        let mut rows = table.marked(std::slice::from_ref(&mark))?;
         rows.extend(table.row(pid));
         Ok(table.with_descendants(rows))
     })?;

@@ -12,7 +12,7 @@ pub struct MarkedProcess {
     pub pid: i32,
     /// In clock ticks since boot; together with the pid it identifies the process within this boot.
     pub start_time: u64,
-    /// Store, run and attempt as the mark names them. The agent controls its environment, so it may have forged them.
+    /// Store, run and attempt as the mark names them. The mark is in the environment, so the agent may have forged it.
     pub store: PathBuf,
     pub run: String,
     pub attempt: String,

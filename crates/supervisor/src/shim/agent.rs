@@ -20,7 +20,7 @@ pub(super) struct Agent {
     pid: Pid,
     pub(super) process: Process,
     logs: [File; 2],
-    /// Set if it was reaped together with orphans. Then it ended by itself, and its group is not signalled any more.
+    /// Set if it was reaped together with orphans. Then it ended by itself.
     ended: Option<ExitStatus>,
 }
 
@@ -67,7 +67,8 @@ impl Agent {
         Ok([self.logs[0].metadata()?.len(), self.logs[1].metadata()?.len()])
     }
 
-    /// Signals the agent and its group. Both, because the agent may have left the group.
+    /// Signals the agent's process group. Signals the agent itself if that reached no process, because the agent may have
+    /// left the group. SIGKILL always goes to both.
     pub(super) fn signal_group(&self, signal: Signal) -> io::Result<()> {
         match kernel::kill_process_group(self.pid, signal) {
             // A stopped agent receives the signal only after it is continued.

@@ -7,7 +7,7 @@ use crate::attempt::{EndReason, Launch};
 
 #[derive(Debug)]
 pub(super) struct Limits {
-    end: Option<Instant>,
+    timeout_at: Option<Instant>,
     silence: Option<Silence>,
 }
 
@@ -17,6 +17,7 @@ pub(super) struct Limits {
 struct Silence {
     limit: Duration,
     deadline: Instant,
+    /// Of standard output and standard error.
     sizes: [u64; 2],
 }
 
@@ -24,14 +25,15 @@ impl Limits {
     /// Starts the limits of an agent that started at `started` with logs of these sizes.
     pub(super) fn new(started: Instant, launch: &Launch, sizes: [u64; 2]) -> Self {
         // A limit beyond the clock's range is no limit.
-        let end = launch.timeout.and_then(|limit| started.checked_add(limit));
+        let timeout_at = launch.timeout.and_then(|limit| started.checked_add(limit));
         let silence = launch.silence.and_then(|limit| Some((limit, started.checked_add(limit)?)));
-        Self { end, silence: silence.map(|(limit, deadline)| Silence { limit, deadline, sizes }) }
+        Self { timeout_at, silence: silence.map(|(limit, deadline)| Silence { limit, deadline, sizes }) }
     }
 
+    /// Returns when [`check`](Self::check) must be called next.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let silence = self.silence.as_ref().map(|silence| silence.deadline);
-        self.end.into_iter().chain(silence).min()
+        self.timeout_at.into_iter().chain(silence).min()
     }
 
     /// Returns the limit that was exceeded, and moves the silence deadline if the logs have grown. Calls `sizes` only at
@@ -41,7 +43,7 @@ impl Limits {
         now: Instant,
         sizes: impl FnOnce() -> io::Result<[u64; 2]>,
     ) -> io::Result<Option<EndReason>> {
-        if self.end.is_some_and(|end| now >= end) {
+        if self.timeout_at.is_some_and(|timeout_at| now >= timeout_at) {
             return Ok(Some(EndReason::TimedOut));
         }
         let Some(silence) = self.silence.as_mut().filter(|silence| now >= silence.deadline) else {

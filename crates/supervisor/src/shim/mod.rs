@@ -96,13 +96,14 @@ fn wait(
     limits: &mut Limits,
     signals: &Signals,
 ) -> io::Result<EndReason> {
+    // The engine passes an inotify descriptor as the standard input.
     let mut report_watch = ReportWatch::from_stdin();
     loop {
         let woken = signals.wait(agent, report_watch.as_ref(), limits.deadline())?;
         if woken.report_watch
             && let Err(error) = keep_report(dir, report_watch.as_ref())
         {
-            // The attempt does not depend on it.
+            // Only earlier versions of the report are lost: the last one is read when the attempt has ended.
             let _ = writeln!(io::stderr(), "shim: earlier versions of the report are not kept: {error}");
             report_watch = None;
         }

@@ -19,7 +19,7 @@ pub(super) struct Signals {
     child: UnixStream,
 }
 
-/// The events that ended a wait.
+/// The events that ended a wait. SIGINT ends one, too: [`Signals::int_received`] tells.
 #[derive(Debug)]
 pub(super) struct Woken {
     pub(super) agent: bool,
@@ -34,7 +34,7 @@ impl Signals {
         Ok(Self { term: socket(SIGTERM)?, int: socket(SIGINT)?, child: socket(SIGCHLD)? })
     }
 
-    /// Waits for the agent's end, a signal, an event of the watch or the deadline.
+    /// Waits for the agent's end, a signal, a file in the attempt's directory (`report_watch`) or the deadline.
     pub(super) fn wait(
         &self,
         agent: &Agent,
@@ -52,12 +52,12 @@ impl Signals {
         })
     }
 
-    /// Whether SIGINT has arrived, so that the attempt stops without a grace period.
+    /// Whether SIGINT has arrived. It asks for a stop without a grace period.
     pub(super) fn int_received(&self) -> io::Result<bool> {
         Ok(os::poll_until(&[self.int.as_fd()], Some(Instant::now()))?[0])
     }
 
-    /// Readable once SIGINT has arrived.
+    /// Returns a descriptor that is readable once SIGINT has arrived.
     pub(super) fn int_fd(&self) -> BorrowedFd<'_> {
         self.int.as_fd()
     }

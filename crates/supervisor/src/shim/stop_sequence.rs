@@ -41,6 +41,7 @@ pub(super) fn stop(
 }
 
 fn stop_agent(agent: &Agent, grace: Duration, signals: &Signals) -> io::Result<()> {
+    // SIGINT asks for a stop without a grace period.
     if !signals.int_received()? {
         agent.signal_group(Signal::TERM)?;
         let fds = [agent.process.as_fd(), signals.int_fd()];

@@ -1,4 +1,4 @@
-//! Finding the processes of attempts, and probing programs.
+//! Finding the processes of attempts, and probing programs: running one for its output, such as its version.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -72,7 +72,7 @@ fn an_invalid_report_is_not_replaced_by_a_less_trusted_one() {
     let text = refusal(collected(&[("report.json", "{"), ("stdout.log", &with_markers(&done))]));
     assert!(text.starts_with("the report file: it is not JSON"), "{text}");
     refusal(collected(&[("submitted.json", "{}"), ("report.json", &done)]));
-    // An invalid less trusted one is ignored: agents print their instructions, and with them our example.
+    // An invalid report of a less trusted source is ignored: agents print their instructions, with the example in them.
     let example = report_with("logs", json!([PLACEHOLDERS[3]]));
     assert_eq!(
         accepted(collected(&[("report.json", &done), ("stdout.log", &with_markers(&example))])).1,
@@ -138,44 +138,45 @@ fn markers_are_found_at_the_end_of_a_long_output() {
 fn a_submission_is_checked_at_once_and_a_later_one_replaces_what_it_states() {
     let fixture = Fixture::script("");
     let expected = fixture.expected();
-    let write_report = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
-    assert!(matches!(write_report(&report_with("agent", json!("other"))), Err(SubmitError::Invalid(_))));
+    let submit_text = |text: &str| submit(&fixture.dir, &expected, text.as_bytes());
+    assert!(matches!(submit_text(&report_with("agent", json!("other"))), Err(SubmitError::Invalid(_))));
     assert!(matches!(
-        write_report(&" ".repeat(MAX_REPORT_SIZE as usize + 1)),
+        submit_text(&" ".repeat(MAX_REPORT_SIZE as usize + 1)),
         Err(SubmitError::TooLarge { .. })
     ));
     assert!(!fixture.dir.submitted().exists());
     let mut first = report("FAILED");
     first["gate_failure"] = json!(true);
-    write_report(&first.to_string()).unwrap();
-    write_report(&report("DONE").to_string()).unwrap();
+    submit_text(&first.to_string()).unwrap();
+    submit_text(&report("DONE").to_string()).unwrap();
     let Collected::Valid(report, sources) = collect(&fixture.dir, &expected) else { panic!("it is valid") };
     assert_eq!(
         (report.status, report.gate_failure, sources),
         (Status::Completed, true, vec![Source::Submitted])
     );
-    write_report(&report_with("gate_failure", json!(false))).unwrap();
+    submit_text(&report_with("gate_failure", json!(false))).unwrap();
     assert!(matches!(collect(&fixture.dir, &expected), Collected::Valid(report, _) if !report.gate_failure));
 }
 
 /// A report that is printed before a submission is older than it; one that is printed after it is newer.
 #[test]
 fn markers_and_submissions_are_merged_in_the_order_of_time() {
-    let gate = |failed: bool| report_with("gate_failure", json!(failed));
+    let gate_report = |failed: bool| report_with("gate_failure", json!(failed));
     for (first, second) in [(true, false), (false, true)] {
         let fixture = Fixture::script("");
         let expected = fixture.expected();
-        let submit = |failed| submit(&fixture.dir, &expected, gate(failed).as_bytes()).unwrap();
-        let print = |failed| fs::write(fixture.file("stdout.log"), with_markers(&gate(failed))).unwrap();
-        let failed = || match collect(&fixture.dir, &expected) {
+        let submit = |failed| submit(&fixture.dir, &expected, gate_report(failed).as_bytes()).unwrap();
+        let print =
+            |failed| fs::write(fixture.file("stdout.log"), with_markers(&gate_report(failed))).unwrap();
+        let gate_failed = || match collect(&fixture.dir, &expected) {
             Collected::Valid(report, _) => report.gate_failure,
             other => panic!("{other:?}"),
         };
         print(first);
         submit(second);
-        assert_eq!(failed(), second, "printed {first}, then submitted {second}");
+        assert_eq!(gate_failed(), second, "printed {first}, then submitted {second}");
         let printed = fixture.text("stdout.log");
-        fs::write(fixture.file("stdout.log"), printed + &with_markers(&gate(first))).unwrap();
-        assert_eq!(failed(), first, "then printed {first}");
+        fs::write(fixture.file("stdout.log"), printed + &with_markers(&gate_report(first))).unwrap();
+        assert_eq!(gate_failed(), first, "then printed {first}");
     }
 }

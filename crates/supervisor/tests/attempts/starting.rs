@@ -28,6 +28,7 @@ async fn an_agent_writes_its_own_logs_and_its_exit_code_is_recorded() {
             "{private}"
         );
     }
+    // No temporary file is left: their names begin with a dot.
     assert!(
         !fs::read_dir(fixture.dir.path())
             .unwrap()
@@ -139,7 +140,7 @@ async fn a_launched_attempt_can_be_adopted() {
     drop(first);
     let mut second = fixture.adopt();
     wait_for_report(&mut second).await;
-    // A cancelled wait loses nothing.
+    // Cancelling `next` loses no event.
     assert!(tokio::time::timeout(std::time::Duration::ZERO, second.next()).await.is_err());
     assert_eq!(second.request_stop(Shutdown::Graceful).unwrap(), StopOutcome::Signalled);
     let AttemptEnd::Exit(record) = wait_for_end(&mut second).await else { panic!("no record") };

@@ -10,8 +10,8 @@ use crate::fixture::{Fixture, LONG, wait_for_end, wait_for_exit, wait_for_report
 
 const SHORT: Duration = Duration::from_millis(50);
 
-/// Starts `$1` in a session of its own and continues once it runs, with its pid in the file `grandchild`.
-/// `$CLEAN` is empty, or `env -i`, which removes the mark.
+/// Starts `$1` in a session of its own. `$1` writes its pid to the pipe `up`; then this script puts the pid into the file
+/// `grandchild` and continues. The pipe `go` is for the test. `$CLEAN` is empty, or `env -i`, which removes the mark.
 const GRANDCHILD: &str =
     r#"mkfifo up go; $CLEAN setsid sh -c "$1" & read pid < up; echo $pid > grandchild; "#;
 
@@ -156,7 +156,7 @@ async fn kill_marked_unclaimed_spares_a_claimed_attempt() {
     wait_for_exit(&mut handle).await;
 }
 
-/// A stop before the first event of an adopted attempt voids it, because it finds no claim.
+/// A stop voids an attempt without a claim. An engine that then finds processes with the mark of a void attempt kills them.
 #[tokio::test]
 async fn stopping_an_attempt_whose_claim_was_deleted_kills_its_agent() {
     let fixture = Fixture::script("echo $$ > pid; echo > report.json; exec sleep 3600");

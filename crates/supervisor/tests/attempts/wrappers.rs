@@ -19,20 +19,23 @@ submit() {
     printf '%s' "$1" >to_submit
     "$TEST_BINARY" fixture::the_report_command --exact "$PWD" >submit.log
 }
-# A real CLI takes longer to end than the shim to keep the file. A script does not.
-kept() { until grep -q '"file"' reports.jsonl 2>/dev/null; do :; done; }
+# Waits until the shim has recorded the report file. A real CLI takes longer to end than the shim needs, a script does not.
+wait_until_recorded() { until grep -q '"file"' reports.jsonl 2>/dev/null; do :; done; }
 "#;
 
 /// How the agent hands in its report, which is in `$said`: a name, and the script.
 const REPORT_METHODS: [(&str, &str); 4] = [
     ("callboard report", r#"submit "$said"; echo done"#),
-    ("REPORT_PATH", r#"printf '%s' "$said" >report.json; kept; echo done"#),
-    ("REPORT_PATH by rename", r#"printf '%s' "$said" >new.json; mv new.json report.json; kept; echo done"#),
+    ("REPORT_PATH", r#"printf '%s' "$said" >report.json; wait_until_recorded; echo done"#),
+    (
+        "REPORT_PATH by rename",
+        r#"printf '%s' "$said" >new.json; mv new.json report.json; wait_until_recorded; echo done"#,
+    ),
     ("markers", r#"with_markers "$said""#),
 ];
 
-/// Searches the raw output for markers. As the lines are JSON, it never finds them, and makes up a report: completed if
-/// the CLI exits with 0, with the last lines of output as logs.
+/// Stands for a wrapper that searches the raw output of the CLI for markers. As the output is lines of JSON, it never finds
+/// them, and makes up a report: completed if the CLI exits with 0, with the last lines of output as logs.
 const CLAUDE_WRAPPER: &str = r#"
 output=$(agent) && status=COMPLETED || status=FAILED
 text=$(printf '%s\n' "$output" | sed 's/\\/\\\\/g; s/"/\\"/g' | awk '{ printf "%s\\n", $0 }')
@@ -40,7 +43,7 @@ printf '{"type":"system","subtype":"init"}\n{"type":"result","subtype":"success"
 report $status ', "artifacts": [], "metrics": {"cost_usd": 1}, "logs": ["the last lines"]' >report.json
 "#;
 
-/// Searches plain text, finds the markers, and writes what is between them, or makes up a report.
+/// Stands for a wrapper of a CLI that prints plain text. It writes what is between the markers, or makes up a report.
 const CODEX_WRAPPER: &str = r#"
 output=$(agent) && status=COMPLETED || status=FAILED
 printf '%s\n' "$output"
@@ -120,7 +123,7 @@ async fn an_agent_can_take_back_a_gate_failure_but_not_with_a_file() {
 #[tokio::test]
 async fn versions_of_the_report_are_kept_while_no_engine_runs() {
     let agent = r#"mkfifo go; echo >report.json; read x <go
-        said=$(report COMPLETED ', "gate_failure": true'); printf '%s' "$said" >report.json; kept"#;
+        said=$(report COMPLETED ', "gate_failure": true'); printf '%s' "$said" >report.json; wait_until_recorded"#;
     let fixture = fixture(agent, CODEX_WRAPPER);
     let mut engine = fixture.launch();
     wait_for_report(&mut engine).await;

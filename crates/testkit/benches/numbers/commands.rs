@@ -15,17 +15,17 @@ use crate::floor::time_process;
 use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
-/// The promised limit of `ls`.
+/// The bar (the promised limit) of `ls`, also with `--json`.
 const LS_BAR: Figure = Figure::Seconds(0.1);
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     repo.workflow(Shape::Line, 5, "trivial");
     repo.time_run("small", 1)?;
-    let (mut show, mut bare) = (Vec::new(), Vec::new());
+    let (mut show, mut baseline) = (Vec::new(), Vec::new());
     for _ in 0..bench.sizes.command_calls {
         show.push(repo.time(&["show", "small", "--json"])?);
-        bare.push(time_process(&mut Command::new("/bin/true"))?);
+        baseline.push(time_process(&mut Command::new("/bin/true"))?);
     }
     open_runs(&repo, bench.sizes.runs)?;
     let (mut ls, mut ls_json, mut show_among) = (Vec::new(), Vec::new(), Vec::new());
@@ -34,10 +34,10 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
         ls_json.push(repo.time(&["ls", "--json"])?);
         show_among.push(repo.time(&["show", "small", "--json"])?);
     }
-    let (runs, bare) = (bench.sizes.runs, median(bare));
+    let (runs, baseline) = (bench.sizes.runs, median(baseline));
     Ok(vec![
-        Row::new("`show --json`, 5 steps", median(show)).against("`/bin/true`", bare),
-        Row::new(format!("the same among {runs} runs"), median(show_among)).against("`/bin/true`", bare),
+        Row::new("`show --json`, 5 steps", median(show)).against("`/bin/true`", baseline),
+        Row::new(format!("the same among {runs} runs"), median(show_among)).against("`/bin/true`", baseline),
         Row::new(format!("`ls`, {runs} runs"), median(ls)).bar(Bar::AtMost(LS_BAR)),
         Row::new(format!("`ls --json`, {runs} runs"), median(ls_json)).bar(Bar::AtMost(LS_BAR)),
     ])

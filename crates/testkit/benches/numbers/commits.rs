@@ -1,7 +1,7 @@
 //! Commits per second on both stores, compared with bare loops that write the same bytes.
 //!
 //! Each writer has a thread and a connection of its own, as engines have, and cycles through its share of the runs.
-//! The two sides take turns, so that a disturbance affects both. The ratio is the median of all turns.
+//! The two sides alternate, so that a disturbance affects both. The ratio is the median of all alternations.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,8 +27,9 @@ use crate::{floor, runtime};
 /// How many writers commit at the same time.
 const WRITER_COUNTS: [usize; 2] = [1, 8];
 
-/// A commit does more than one row of bare SQLite: five tables with their indices.
+/// The promised share of the rate of bare SQLite. A commit writes more than its one row: five tables with their indices.
 const SQLITE_BAR: f64 = 0.5;
+/// The promised share of the rate of bare NATS.
 const NATS_BAR: f64 = 0.8;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -65,6 +66,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
             Ok(StoreWriter { runtime: runtime()?, store, texts: texts.clone(), runs })
         })?;
         let first = &mut ours[0];
+        // With two commits, the last message of each run is that of a change, not the first one.
         first.write(first.runs.runs.len() * 2)?;
         let name = first.runs.next().0.to_string();
         let payload = runtime()?.block_on(async {
@@ -120,7 +122,7 @@ fn run(number: usize) -> anyhow::Result<RunId> {
     Ok(RunId::new(format!("run-{number}"))?)
 }
 
-/// Lets both sides take turns, after each run has its first commit.
+/// Measures both sides alternately, after each run has its first commit.
 fn compare<A: Writer, B: Writer>(
     bench: &Bench,
     store: &str,
@@ -131,7 +133,7 @@ fn compare<A: Writer, B: Writer>(
     let (writers, sizes) = (ours.len(), &bench.sizes);
     in_parallel(&mut ours, sizes.written_runs / writers)?;
     in_parallel(&mut theirs, sizes.written_runs / writers)?;
-    // As many commits for each writer as for a single one: in a short turn, writers would wait for the last one.
+    // Each writer makes as many commits as a single one would. With fewer, the wait for the slowest writer would count.
     let (commits, alternations) = (sizes.commits, sizes.alternations.div_ceil(writers));
     let (mut our_times, mut their_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..alternations {
@@ -173,6 +175,7 @@ struct CommitTexts {
 }
 
 impl CommitTexts {
+    /// Reads revision 6 of a run of ten steps in a line.
     fn of_step(database: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(database)?;
         let text = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, String>(0));
@@ -180,7 +183,7 @@ impl CommitTexts {
         let parts = parts.query_map([], |row| Ok(Part { path: row.get(0)?, body: row.get(1)? }))?;
         let entry = text("SELECT body FROM entries WHERE revision = 6")?;
         let action = serde_json::from_str::<Value>(&entry)?["actions"][0].take();
-        anyhow::ensure!(action.is_object(), "a step in the middle begins another one");
+        anyhow::ensure!(action.is_object(), "a step in the middle starts another one");
         Ok(Self {
             parts: parts.collect::<Result<_, _>>()?,
             entry,

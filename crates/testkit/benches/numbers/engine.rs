@@ -51,11 +51,11 @@ pub(crate) fn idle(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let seconds = bench.sizes.idle.as_secs();
     let mut rows = Vec::new();
     for (process, (before, after)) in ["engine", "shim"].iter().zip(before.iter().zip(&after)) {
-        let none = Bar::AtMost(Figure::Count(0.0));
+        let zero = Bar::AtMost(Figure::Count(0.0));
         let wakes = Figure::Count(before.wakes_until(after) as f64);
         let writes = Figure::Count((after.writes - before.writes) as f64);
-        rows.push(Row::new(format!("idle for {seconds} s: wake-ups of the {process}"), wakes).bar(none));
-        rows.push(Row::new(format!("idle for {seconds} s: writes of the {process}"), writes).bar(none));
+        rows.push(Row::new(format!("idle for {seconds} s: wake-ups of the {process}"), wakes).bar(zero));
+        rows.push(Row::new(format!("idle for {seconds} s: writes of the {process}"), writes).bar(zero));
     }
     Ok(rows)
 }
@@ -82,7 +82,7 @@ impl Activity {
         Ok(Self { switches, writes: field(&io, "syscw:") })
     }
 
-    /// Counts each switch to a thread as a wake-up, and the end of one as well.
+    /// Counts each context switch as a wake-up, and the start and the end of a thread as one more each.
     fn wakes_until(&self, later: &Self) -> u64 {
         let of_thread = |(thread, before): (&String, &u64)| match later.switches.get(thread) {
             Some(after) => after - before,

@@ -20,10 +20,12 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
+    /// The time of one event.
     pub(crate) fn per(total: Duration, count: usize) -> Self {
         Self::Seconds(total.as_secs_f64() / count as f64)
     }
 
+    /// The events per second.
     pub(crate) fn rate(count: usize, total: Duration) -> Self {
         Self::PerSecond(count as f64 / total.as_secs_f64())
     }

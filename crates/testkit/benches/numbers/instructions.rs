@@ -1,4 +1,5 @@
-//! The instructions of one step: independent of the load of the machine.
+//! Counts the instructions that the engine needs for one step, and those of a shim. Unlike times, they do not depend on the
+//! load of the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +11,8 @@ use crate::figure::Figure;
 use crate::repo::{BenchRepo, Shape};
 use crate::table::Row;
 
-/// The number of steps in two workflows whose steps run one after the other. The difference of their costs is that of
-/// the additional steps.
+/// The lengths of the two measured workflows, whose steps run one after the other. The difference of their counts is that
+/// of the additional steps, without the start and end of the engine.
 const STEP_COUNTS: [usize; 2] = [20, 60];
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
@@ -42,7 +43,8 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Counts the engine alone; its children are not followed.
+/// Returns the instructions of the engine for one step; `None` if it does not run under valgrind. Its children are not
+/// counted.
 fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     let mut totals = Vec::new();
     for steps in STEP_COUNTS {
@@ -57,7 +59,8 @@ fn engine(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     Ok(Some((totals[1] - totals[0]) / (STEP_COUNTS[1] - STEP_COUNTS[0]) as f64))
 }
 
-/// Counts a shim, by running a finished attempt again in a directory without a claim.
+/// Returns the instructions of a shim; `None` if it does not run under valgrind. The shim runs a finished attempt again, in
+/// a new directory, because a claimed attempt is not run twice.
 fn shim(bench: &Bench, repo: &BenchRepo<'_>) -> anyhow::Result<Option<f64>> {
     repo.workflow(Shape::Line, 1, "trivial");
     repo.time_run("counted-shim", 1)?;

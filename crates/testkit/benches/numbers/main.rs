@@ -1,8 +1,8 @@
 //! The benchmarks of `scripts/bench`, explained in `docs/performance.md`.
 //!
-//! They drive the built binary in temporary repositories. Each value is measured in turns with the floor it is
-//! compared with, in the same run, so that the load of the machine affects both. This is not a test: nothing fails
-//! because a machine is slow.
+//! They drive the built binary in temporary repositories. Each value is compared with a floor: the least that the same work
+//! can cost, such as a write with bare SQLite. Both are measured in turns in the same run, so that the load of the machine
+//! affects both. This is not a test: nothing fails because a machine is slow.
 
 mod commands;
 mod commits;
@@ -73,7 +73,7 @@ struct Sizes {
     reads: usize,
     /// Runs that are written to.
     written_runs: usize,
-    /// Commits of a writer before the other side takes its turn.
+    /// Commits of a writer before the other side, store or floor, takes its turn.
     commits: usize,
     /// How often the two sides alternate, if each has a single writer.
     alternations: usize,
@@ -135,7 +135,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    // This program is the agent of some of its own runs.
+    // Some of the runs that are measured have this program as their agent.
     if arguments.next().is_some_and(|first| first == repo::STAMP) {
         return repo::stamp(arguments.next());
     }

@@ -1,4 +1,4 @@
-//! A NATS server for the benchmark, and writes of a plain client to it.
+//! A NATS server for the benchmark, and writes of a plain client to it, to compare a commit with what NATS alone costs.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -60,14 +60,14 @@ pub(crate) async fn connect(address: &str) -> anyhow::Result<Context> {
     Ok(async_nats::jetstream::new(async_nats::connect(address).await?))
 }
 
-/// Returns what a commit sends: the last message on the run's subject.
+/// Returns the payload of the run's newest commit, so that the plain client can send the same bytes.
 pub(crate) async fn payload(client: &Context, run: &str) -> anyhow::Result<Bytes> {
     let journal = client.get_stream("callboard-journal").await?;
     let request = journal.raw_message_builder().last_by_subject(format!("callboard.run.{run}"));
     Ok(request.send().await?.payload)
 }
 
-/// Creates a stream like the journal.
+/// Creates the stream `bare` for the plain client, with the settings of the journal's stream.
 pub(crate) async fn create_stream(client: &Context) -> anyhow::Result<()> {
     let config = stream::Config {
         name: "bare".to_owned(),

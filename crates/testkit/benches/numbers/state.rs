@@ -20,6 +20,7 @@ use crate::table::{Bar, Row};
 /// The id of a peer cycle.
 const CYCLE: &str = "peer:spec:bench:cycle:1";
 
+/// The promised limit of `state get`, in times of `/bin/true`.
 const GET_BAR: f64 = 3.0;
 
 const WRITERS: usize = 16;
@@ -28,6 +29,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
     open(&repo)?;
     let this_program = std::env::current_exe()?;
+    // The planner is this program, which records its start and then keeps the attempt alive.
     let planner =
         format!("{:?} {STAMP} {:?}", this_program.display(), repo.stamps().join("{step_id}").display());
     let engine = repo.engine(&["resume", CYCLE, "--command-template", &planner], &["plan".to_owned()])?;

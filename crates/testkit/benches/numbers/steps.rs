@@ -1,4 +1,6 @@
-//! Steps with a trivial agent: in a short line, in a long line, in parallel.
+//! Measures steps with a trivial agent: in a short line, in a long line, in parallel.
+//!
+//! They are compared with the floor: the least that a step needs (two processes and two commits), done without the engine.
 
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use crate::floor::{self, Floor};
 use crate::repo::{BenchRepo, Shape};
 use crate::table::{Bar, Row};
 
-/// The limit for a step relative to the floor, and for a step of a long line relative to one of a short line.
+/// The highest accepted ratio of a step to the floor, and of a step of a long line to one of a short line.
 const BAR: f64 = 1.5;
 /// How often the floor is measured between two runs.
 const FLOOR_ROUNDS: usize = 20;

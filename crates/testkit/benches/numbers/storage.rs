@@ -1,4 +1,5 @@
-//! A read of the embedded store, compared with bare SQLite with the same texts and settings.
+//! A read of the embedded store, compared with its floor, the least that it could cost: bare SQLite with the same texts and
+//! settings.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,6 +15,7 @@ use crate::table::Row;
 
 pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
     let repo = BenchRepo::new(&bench.program)?;
+    // Ten steps in a row, with `/bin/true` as agent.
     repo.workflow(Shape::Line, 10, "trivial");
     repo.time_run("small", 1)?;
     let location = Location::find(repo.test_env().repo(), None)?;
@@ -21,7 +23,7 @@ pub(crate) fn measure(bench: &Bench) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Reads what is needed to resume a run, and its whole document.
-fn read(bench: &Bench, location: &Location, bare: &Path) -> anyhow::Result<Vec<Row>> {
+fn read(bench: &Bench, location: &Location, floor_path: &Path) -> anyhow::Result<Vec<Row>> {
     let store = SqliteStore::open(location)?;
     let (runtime, run) = (crate::runtime()?, RunId::new("small")?);
     let read = || {
@@ -36,24 +38,25 @@ fn read(bench: &Bench, location: &Location, bare: &Path) -> anyhow::Result<Vec<R
             anyhow::Ok(texts.collect::<String>())
         })
     };
-    let all = read()?;
-    let mut bare = floor::connect(bare)?;
-    floor::commit(&mut bare, 1, 1, &all)?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let body = read()?;
+    let mut sqlite = floor::connect(floor_path)?;
+    floor::commit(&mut sqlite, 1, 1, &body)?;
+    let (mut store_times, mut sqlite_times) = (Vec::new(), Vec::new());
     for _ in 0..bench.sizes.reads {
-        let begun = Instant::now();
-        assert_eq!(read()?.len(), all.len());
-        ours.push(begun.elapsed());
-        let begun = Instant::now();
-        let transaction = bare.transaction()?;
+        let started = Instant::now();
+        assert_eq!(read()?.len(), body.len());
+        store_times.push(started.elapsed());
+        let started = Instant::now();
+        let transaction = sqlite.transaction()?;
         let mut select =
             transaction.prepare_cached("SELECT body FROM rows WHERE run = ?1 AND revision = ?2")?;
-        assert_eq!(select.query_row([1, 1], |row| row.get::<_, String>(0))?.len(), all.len());
+        assert_eq!(select.query_row([1, 1], |row| row.get::<_, String>(0))?.len(), body.len());
         drop(select);
         drop(transaction);
-        theirs.push(begun.elapsed());
+        sqlite_times.push(started.elapsed());
     }
     Ok(vec![
-        Row::new("a read of a 10-step run", median(ours)).against("bare SQLite, one row", median(theirs)),
+        Row::new("a read of a 10-step run", median(store_times))
+            .against("bare SQLite, one row", median(sqlite_times)),
     ])
 }

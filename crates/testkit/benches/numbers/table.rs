@@ -1,4 +1,4 @@
-//! The table: each value with what it is compared with, the bar, and whether it is met.
+//! The table: each value, what it is compared with, its bar (the promised limit), and whether the bar is met.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     /// What the value is compared with.
     #[serde(rename = "peer")]
     pub(crate) baseline: Option<Baseline>,
-    /// The ratio to the baseline. Not always that of the two values, which are medians of their own.
+    /// The ratio to the baseline. It may be a median of ratios, which is not the ratio of the two medians.
     pub(crate) ratio: Option<f64>,
     pub(crate) bar: Bar,
 }
@@ -53,7 +53,7 @@ impl Row {
         Self { baseline: Some(Baseline { figure, what: what.into() }), ratio, ..self }
     }
 
-    /// Sets a ratio that was computed otherwise: the median of many.
+    /// Sets a ratio that is the median of many, instead of that of the two values.
     pub(crate) fn ratio(self, ratio: f64) -> Self {
         Self { ratio: Some(ratio), ..self }
     }

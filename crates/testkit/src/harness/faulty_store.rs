@@ -36,13 +36,14 @@ pub enum CommitFault {
     KilledAfter,
 }
 
-/// Returns the answer to the commit of an entry, if it is a wrong one.
+/// Returns the fault with which the commit of an entry is answered, or `None` to forward it.
 type Choose = Box<dyn FnMut(&Entry) -> Option<CommitFault> + Send>;
 
-/// A store that can answer commits wrongly. All other calls are forwarded.
+/// A store that can answer commits wrongly. All other calls are forwarded, except those for which the trait's default is used:
+/// `conflict_timeout`, `quarantine_external_write`.
 pub struct FaultyStore {
     pub store: AnyStore,
-    /// For the next commits; later ones are forwarded.
+    /// The faults of the next commits; later commits are forwarded. Unused if there is a `choose`.
     answers: Mutex<VecDeque<CommitFault>>,
     choose: Mutex<Option<Choose>>,
     /// Notified when the engine is to be killed: the caller drops it.
@@ -121,12 +122,12 @@ impl FaultyStore {
         }
     }
 
-    /// Answers the next commits with `answer`.
+    /// Answers the next `times` commits with `answer`.
     pub fn set_faults(&self, answer: CommitFault, times: usize) {
         *self.answers.lock().expect("no thread has panicked") = std::iter::repeat_n(answer, times).collect();
     }
 
-    /// Whether the next commit gets a wrong answer.
+    /// Whether faults of [`set_faults`](Self::set_faults) are left.
     pub fn has_faults(&self) -> bool {
         !self.answers.lock().expect("no thread has panicked").is_empty()
     }

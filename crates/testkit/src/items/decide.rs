@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::step::{Step, Verdict};
 
-/// The items and how far each is. Only ids, with which the ids of their steps begin: their names are in the document.
+/// The items and how far each is. The state has only their ids, with which the ids of their steps begin. Their names are in
+/// the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct State {
     /// Empty until the plan is reported.
@@ -129,7 +130,7 @@ pub(super) fn decide(state: &State, event: Event<Step, Verdict>) -> Move<Change,
             changes.iter().for_each(|change| after.apply(change));
             (changes, Next::QueueUnlessInTurn(after.startable()))
         }
-        // The run layer refuses to skip.
+        // The module `protocol::run` refuses to skip a step of `items`.
         Event::Skipped { .. } => (Vec::new(), Next::Queue(Vec::new())),
     };
     Move { changes, next }

@@ -44,9 +44,9 @@ pub struct ItemDocument {
     pub make: StepDocument,
     pub approve: StepDocument,
     pub record: StepDocument,
-    /// The reasons of people.
+    /// Why people rejected the item.
     pub rejections: Vec<String>,
-    /// What the effect returned, once per time the item was recorded.
+    /// What the effect of the step `record` returned, each time it was performed.
     pub recorded: Vec<Value>,
 }
 
@@ -88,32 +88,34 @@ impl Document {
         Self { plan, items: BTreeMap::new() }
     }
 
-    /// Returns the file of an item as its maker finds it in its worktree.
+    /// Returns the private copy of an item's file, which the agent of its step `make` finds in its worktree.
     pub(super) fn copy(&self, id: &StepId) -> Option<PrivateCopy> {
         Some(PrivateCopy { path: self.copy_path(id), body: self.items.get(id)?.body() })
     }
 
+    /// Returns the path of the private copy, relative to the worktree.
     pub(super) fn copy_path(&self, id: &StepId) -> String {
-        let directory = self.plan.directory.rsplit_once('/').map_or("", |(_, run)| run);
-        format!(".items/{directory}/{id}.json")
+        let run = self.plan.directory.rsplit_once('/').map_or("", |(_, run)| run);
+        format!(".items/{run}/{id}.json")
     }
 
     pub(super) fn step(&self, id: &StepId) -> Option<&StepDocument> {
-        let Some((item, work)) = id.as_str().rsplit_once('.') else { return Some(&self.plan.step) };
+        let Some((item, suffix)) = id.as_str().rsplit_once('.') else { return Some(&self.plan.step) };
         let item = self.items.get(&StepId::new(item).ok()?)?;
-        Some(match work {
+        Some(match suffix {
             "make" => &item.make,
             "approve" => &item.approve,
             _ => &item.record,
         })
     }
 
+    /// Returns a step, and the path of the part that has it.
     fn step_mut(&mut self, id: &StepId) -> Option<(&mut StepDocument, String)> {
-        let Some((name, work)) = id.as_str().rsplit_once('.') else {
+        let Some((name, suffix)) = id.as_str().rsplit_once('.') else {
             return Some((&mut self.plan.step, PLAN.to_owned()));
         };
         let item = self.items.get_mut(&StepId::new(name).ok()?)?;
-        let step = match work {
+        let step = match suffix {
             "make" => &mut item.make,
             "approve" => &mut item.approve,
             _ => &mut item.record,
@@ -155,7 +157,7 @@ impl ItemDocument {
         serde_json::to_string_pretty(self).expect("BUG: a document is plain data") + "\n"
     }
 
-    /// Returns the item as its maker has edited it. Fails if that is no item.
+    /// Applies an agent's edit of the private copy. Fails if the result is not an item.
     pub(super) fn edited(&self, edit: &CopyEdit) -> Result<Self, String> {
         let CopyEdit::Patch(operations) = edit else { return Err("its file is no JSON document".to_owned()) };
         let item = serde_json::to_value(self).expect("BUG: a document is plain data");
@@ -198,7 +200,7 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
             }
             Change::Ended { attempt, consequence, .. } => {
                 document.step_mut(&attempt.step).map(|(step, part)| {
-                    end(step, *consequence, evidence, entry.at);
+                    record_end(step, *consequence, evidence, entry.at);
                     part
                 })
             }
@@ -223,7 +225,12 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
     parts
 }
 
-fn end(step: &mut StepDocument, consequence: AttemptConsequence, evidence: Option<&Evidence>, at: Timestamp) {
+fn record_end(
+    step: &mut StepDocument,
+    consequence: AttemptConsequence,
+    evidence: Option<&Evidence>,
+    at: Timestamp,
+) {
     step.ended_at = Some(at);
     step.error = evidence.and_then(|evidence| evidence.error.clone());
     step.status = match consequence {
@@ -246,9 +253,9 @@ fn record_transition(
     let item = match transition {
         ItemChange::Planned(_) => {
             let items = evidence.and_then(|evidence| evidence.report.as_ref()?.extra_fields.get("items"));
-            let new = parse_plan(items).unwrap_or_default().into_iter();
+            let planned = parse_plan(items).unwrap_or_default().into_iter();
             document.items =
-                new.map(|(id, name)| (id, ItemDocument { name, ..ItemDocument::default() })).collect();
+                planned.map(|(id, name)| (id, ItemDocument { name, ..ItemDocument::default() })).collect();
             return document.items.keys().map(ToString::to_string).collect();
         }
         ItemChange::Failed(_) => return Vec::new(),

@@ -1,4 +1,5 @@
-//! The effect of `items`: a line in the file `ledger` of the repository, under the key of the effect.
+//! The effect of `items`: a line in the file `ledger` of the repository. The line begins with the key of the effect, so that a
+//! repetition finds it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,7 +17,7 @@ impl Ledger {
         pending_effect.repo_dir.join("ledger")
     }
 
-    /// Returns the number of the line with this key.
+    /// Returns the index of the line with the key of this effect.
     fn line(pending_effect: &PendingEffect) -> io::Result<Option<usize>> {
         let text = match fs::read_to_string(Self::path(pending_effect)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

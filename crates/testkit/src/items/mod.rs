@@ -1,11 +1,11 @@
 //! `items`: a small protocol for tests, and the example of `docs/adding-a-protocol.md`.
 //!
-//! A planner names items. Each item is made by an agent, approved by a person and recorded by an effect, or by the commands
-//! that the run was started with; a rejected item is made again. The run has succeeded when all items are recorded. The
-//! request [`Reopen`] makes a recorded item again, also in a finished run.
+//! A planner names items. Each item is made by an agent, approved by a person, and recorded by an effect or by the commands
+//! that the run was started with. A rejected item is made again. The run has succeeded when all items are recorded. The
+//! request [`Reopen`] has a recorded item made again, also in a finished run.
 //!
-//! It has everything that a protocol can have: steps that appear during the run, people, effects, commands, a request of its
-//! own, and a document of several files.
+//! It has most of what a protocol can have: steps that appear during the run, people, effects, commands, a request of its
+//! own, and a document of several files. It has no edits, no import and no deferred transitions.
 
 mod decide;
 mod document;
@@ -42,7 +42,7 @@ pub enum Items {}
 pub struct Definition {
     /// What the user wants, verbatim.
     pub request: String,
-    /// What records an item; empty if an effect does.
+    /// The commands that record an item; empty if an effect does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<CheckSpec>,
 }

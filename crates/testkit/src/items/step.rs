@@ -70,7 +70,7 @@ impl Step {
         }
     }
 
-    /// Returns the stage in which an item needs this step.
+    /// Returns the stage in which an item needs this step. The plan, which belongs to no item, has the first.
     pub(super) fn stage(&self) -> Stage {
         match self {
             Self::Plan | Self::Make(_) => Stage::Make,
@@ -109,12 +109,13 @@ impl TryFrom<StepId> for Step {
     }
 }
 
-/// Removes what the step may not change in its private copy. A maker describes its item, and the engine keeps the statuses.
+/// Removes from the report what the step may not change in its private copy, and returns a sentence for each refused change. A
+/// maker may change the description of its item. A change of the statuses, which the engine keeps, is dropped without a sentence.
 pub(super) fn remove_unauthorized(document: &Document, step: &Step, report: &mut Report) -> Vec<String> {
     let Step::Make(item) = step else { return Vec::new() };
     let rights = Rights::new(["/description"], ["/make", "/approve", "/record"]);
-    let known = serde_json::to_value(document.items.get(item)).expect("BUG: a document is plain data");
-    rights.remove_unauthorized(report, &document.copy_path(item), &known)
+    let current = serde_json::to_value(document.items.get(item)).expect("BUG: a document is plain data");
+    rights.remove_unauthorized(report, &document.copy_path(item), &current)
 }
 
 pub(super) fn parse_report(
@@ -174,12 +175,14 @@ pub(super) fn parse_plan(items: Option<&Value>) -> Result<Vec<(StepId, String)>,
     if planned.is_empty() { Err("the plan is empty".to_owned()) } else { Ok(planned) }
 }
 
-/// Returns whether the ids of an item's steps, and its part of the document, belong to that item only.
+/// Returns whether the id can be that of an item: the ids of the item's steps are valid, and neither they nor the name of its
+/// part are those of another thing.
 fn is_item_id(id: &StepId) -> bool {
     let longest = format!("{id}.approve");
     id.as_str() != PLAN && !id.as_str().contains('.') && StepId::new(longest).is_ok()
 }
 
+/// Returns what an attempt is given. `counted_attempt` is its number among those that count towards the limit.
 pub(super) fn brief(
     definition: &Definition,
     document: &Document,

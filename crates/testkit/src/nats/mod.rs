@@ -1,5 +1,6 @@
-//! NATS servers for tests, each a process on a port and in a directory of its own. A server is stopped by its pid,
-//! and killed by the kernel if the test process dies. A [`Proxy`] can delay and drop what is sent to one.
+//! NATS servers for tests, each a process on a port and in a directory of its own. A server is killed when its
+//! [`Server`] is dropped, or by the kernel when the thread that started it ends. A [`Proxy`] can delay and drop what is
+//! sent to a server.
 
 mod port;
 mod proxy;
@@ -24,7 +25,7 @@ pub struct Server {
     child: Child,
     directory: tempfile::TempDir,
     port: Port,
-    /// The port of its cluster, reserved for it.
+    /// The port on which the other servers of its cluster reach it, reserved while this server exists.
     _route: Option<Port>,
     /// Additional configuration.
     extra: String,
@@ -154,7 +155,7 @@ fn launch(directory: &Path, port: u16, extra: &str) -> Child {
     let text = format!("listen: \"127.0.0.1:{port}\"\njetstream: {{ store_dir: \"{at}\" }}\n{extra}\n");
     let configuration = directory.join("configuration");
     fs::write(&configuration, text).expect("its directory is ours");
-    // The kernel kills it when this process dies, even by `kill -9`.
+    // The kernel kills it when this thread ends, even if the test process is killed by `kill -9`.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).arg(&*PROGRAM).arg("--config").arg(configuration);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -35,8 +35,8 @@ struct State {
     drops_after_bucket_write: bool,
     /// Whether answers are dropped from the next write to a run on.
     drops_after_run_write: bool,
-    /// How many writes to runs and to buckets the proxy refuses itself.
-    refusals: u32,
+    /// How many writes to runs and to buckets the proxy is still to refuse itself.
+    run_refusals: u32,
     bucket_refusals: u32,
     connections: Vec<Connection>,
 }
@@ -136,7 +136,7 @@ impl Proxy {
 
     /// Refuses the next writes to runs, as a server does while another write to the subject is in progress.
     pub fn refuse_run_writes(&self, times: u32) {
-        self.state().refusals = times;
+        self.state().run_refusals = times;
     }
 
     /// Refuses the next writes to buckets.
@@ -147,7 +147,7 @@ impl Proxy {
     /// Returns how many writes are still to be refused.
     pub fn remaining_refusals(&self) -> u32 {
         let state = self.state();
-        state.refusals.saturating_add(state.bucket_refusals)
+        state.run_refusals.saturating_add(state.bucket_refusals)
     }
 
     /// Waits until a request is delayed.
@@ -192,17 +192,17 @@ async fn upstream(
         while let Some((write, is_run)) = next_refused_write(&data, &state) {
             if data.len() < write.end {
                 // The rest of the write is on its way.
-                client.read_buf(&mut data).await.expect("a client says all of a write");
+                client.read_buf(&mut data).await.expect("a client sends all of a write");
                 continue;
             }
             data.drain(write.start..write.end);
             {
                 let mut state = lock(&state);
-                let left = if is_run { &mut state.refusals } else { &mut state.bucket_refusals };
+                let left = if is_run { &mut state.run_refusals } else { &mut state.bucket_refusals };
                 *left -= 1;
             }
             let answer = r#"{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"callboard-journal","seq":0}"#;
-            let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.inbox, answer.len());
+            let message = format!("MSG {} 0 {}\r\n{answer}\r\n", write.reply_to, answer.len());
             to_client
                 .lock()
                 .await
@@ -243,35 +243,36 @@ fn contains(data: &[u8], part: &[u8]) -> bool {
 fn next_refused_write(data: &[u8], state: &Mutex<State>) -> Option<(Write, bool)> {
     let state = lock(state);
     let of = |times: u32, prefix| if times > 0 { find_write(data, prefix) } else { None };
-    let run = of(state.refusals, TO_RUN).map(|write| (write, true));
+    let run = of(state.run_refusals, TO_RUN).map(|write| (write, true));
     run.or_else(|| Some((of(state.bucket_refusals, TO_BUCKET)?, false)))
 }
 
-/// A write among the bytes of a client: where it is, and where its answer goes.
+/// A write among the bytes of a client: where it is, and the subject to which its answer goes.
 struct Write {
     start: usize,
     end: usize,
-    inbox: String,
+    reply_to: String,
 }
 
 /// The prefixes of writes to a run and to a bucket.
 const TO_RUN: &[u8] = b"HPUB callboard.run.";
 const TO_BUCKET: &[u8] = b"HPUB $KV.";
-/// What follows the prefix in a message about a bucket, which belongs to no run.
-const NO_RUN: &[u8] = b"=bucket-";
+/// What follows [`TO_RUN`] in a message that records a bucket and belongs to no run.
+const BUCKET_MARKER: &[u8] = b"=bucket-";
 
 const PLAIN: &str = "the protocol of NATS is plain text";
 
-/// Finds the first write with this prefix: `HPUB subject inbox header-length length`, then that many bytes, each
-/// followed by an end of line.
+/// Finds the first write with this prefix: the line `HPUB subject reply-to header-length length`, then `length` bytes and
+/// the end of a line.
 fn find_write(data: &[u8], prefix: &[u8]) -> Option<Write> {
-    let begins = |(start, window)| window == prefix && !data[start + prefix.len()..].starts_with(NO_RUN);
+    let begins =
+        |(start, window)| window == prefix && !data[start + prefix.len()..].starts_with(BUCKET_MARKER);
     let start = data.windows(prefix.len()).enumerate().position(begins)?;
     let length = data[start..].windows(2).position(|window| window == b"\r\n")?;
     let line = std::str::from_utf8(&data[start..start + length]).expect(PLAIN);
-    let [_, _, inbox, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+    let [_, _, reply_to, _, size] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
     let end = start + length + 2 + size.parse::<usize>().expect(PLAIN) + 2;
-    Some(Write { start, end, inbox: inbox.to_owned() })
+    Some(Write { start, end, reply_to: reply_to.to_owned() })
 }
 
 /// Forwards or drops the answers to one client.
@@ -289,24 +290,24 @@ async fn downstream(
     }
 }
 
-/// Sends the delayed requests of cut connections to the server. Returns its answer to the write among them.
+/// Sends the delayed requests of the first cut connection with a write to the server. Returns the answer to that write.
 pub async fn deliver(connections: Vec<Connection>) -> String {
     for Connection { requests, answers: from_server, .. } in connections {
         let (server, bytes) = &mut *requests.lock().await;
         let write = find_write(bytes, TO_BUCKET).or_else(|| find_write(bytes, TO_RUN));
-        let Some(Write { inbox, .. }) = write else { continue };
+        let Some(Write { reply_to, .. }) = write else { continue };
         server.write_all(bytes).await.expect("the server listens");
         let (mut answers, mut buffer) = (String::new(), [0; 65536]);
         loop {
             let length = from_server.lock().await.read(&mut buffer).await.expect("the server answers");
             assert!(length > 0, "the server hung up: {answers}");
             answers.push_str(std::str::from_utf8(&buffer[..length]).expect(PLAIN));
-            if let Some((_, answer)) = answers.split_once(&inbox)
+            if let Some((_, answer)) = answers.split_once(&reply_to)
                 && let Some((answer, _)) = answer.split_once("}\r\n")
             {
                 return answer.to_owned();
             }
         }
     }
-    panic!("nothing was held back");
+    panic!("no write was delayed");
 }

@@ -30,7 +30,7 @@ impl ProcessHandle {
         Some(Self { pid, fd }).filter(|process| !process.has_ended())
     }
 
-    /// Opens a child of this process, alive or not: only this process can reap it.
+    /// Opens a child of this process, which may have ended: its pid is not reused before this process reaps it.
     pub(crate) fn child(pid: i32) -> Self {
         let pidfd =
             rustix::process::pidfd_open(Pid::from_raw(pid).expect("a pid is not 0"), PidfdFlags::empty());
@@ -210,7 +210,8 @@ pub(crate) fn attempt_dirs(store: &Path, run: &str) -> Vec<(String, PathBuf)> {
     attempts.collect()
 }
 
-/// Returns the runs of a store that have attempts, sorted by the number after the last dot of their ids.
+/// Returns the runs of a store that have attempts, sorted by the number after the last dot of their ids: the newest peer cycle
+/// is the last.
 pub(crate) fn attempted_runs(store: &Path) -> Vec<String> {
     let runs = fs::read_dir(store.join("attempts")).into_iter().flatten().flatten();
     let mut runs: Vec<_> = runs.map(|run| run.file_name().to_string_lossy().into_owned()).collect();

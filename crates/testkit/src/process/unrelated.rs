@@ -19,12 +19,12 @@ impl UnrelatedProcess {
         Self(command.spawn().expect("sleep can be started"))
     }
 
-    /// Starts a process with a pid that is free again. Works only in a pid namespace of the test.
+    /// Starts a process with the pid of one that has ended. Works only in a pid namespace of the test.
     #[track_caller]
     pub fn with_pid(pid: i32) -> Self {
         let deadline = Instant::now() + DEADLINE;
         loop {
-            // The kernel assigns the next pid after this one. Another process may get it first, so this is repeated.
+            // The kernel assigns the pid after this one next. If another process gets it first, try again.
             fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
                 .expect("the pid namespace is our own");
             let started = Self::start();
@@ -46,7 +46,7 @@ impl UnrelatedProcess {
         after_name.split(' ').nth(19).and_then(|ticks| ticks.parse().ok()).expect("it has a start time")
     }
 
-    /// Fails if it was killed.
+    /// Fails if it has ended.
     #[track_caller]
     pub fn expect_alive(mut self) {
         let process = ProcessHandle::child(self.pid());

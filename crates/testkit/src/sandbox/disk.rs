@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A tmpfs that is mounted over a directory until it is dropped.
+/// A mount over a directory, until it is dropped: a tmpfs, or the directory itself.
 #[derive(Debug)]
 pub struct Disk {
     root: PathBuf,
@@ -65,7 +65,7 @@ impl Disk {
         (0..).take_while(|number| File::create(names.join(format!("{number}"))).is_ok()).for_each(drop);
     }
 
-    /// Frees what was used.
+    /// Frees what [`fill`](Self::fill) or [`use_all_inodes`](Self::use_all_inodes) has used.
     pub fn free(&self) {
         let freed = fs::remove_file(self.ballast()).or_else(|_| fs::remove_dir_all(self.root.join("names")));
         freed.expect("the disk was filled");

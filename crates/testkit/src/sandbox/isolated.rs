@@ -1,5 +1,5 @@
-//! Isolation by kernel namespaces: the test starts itself again in its own, where it may mount file systems and
-//! choose pids. The namespaces end with the test.
+//! Isolation by kernel namespaces: the test starts itself again in namespaces of its own, where it may mount file systems
+//! and choose pids. The namespaces end with the test.
 
 use std::process::Command;
 

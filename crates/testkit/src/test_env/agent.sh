@@ -4,7 +4,7 @@
 #     STEP ATTEMPT BEHAVIOUR [ARGUMENT]
 #
 # `*` matches every step or attempt. The first matching line is used; without one the agent works and reports. ATTEMPT
-# counts like STEP_ATTEMPT: an interrupted attempt is not counted. The agent appends what really ran to `agent_log`.
+# is compared with STEP_ATTEMPT, which does not count interrupted attempts. The agent appends what really ran to `agent_log`.
 shared=${0%/*}
 behaviour=ok argument=
 if [ -f "$shared/plan" ]; then
@@ -29,7 +29,7 @@ leave_grandchild() {
 
 gate_failure=false
 
-# The output that a phase of a cycle must report; workflow steps have none.
+# The output that a phase of a peer cycle must report. Only there CALLBOARD_STATE_KEY is set.
 extra_fields=
 if [ -n "$CALLBOARD_STATE_KEY" ]; then
     case $STEP_ID in
@@ -85,7 +85,8 @@ report-then-hang)
     hang
     ;;
 work)
-    # Sleeps in a child process, as real agents do, so that the torture can kill it while it runs.
+    # `work SECONDS [leaving]` sleeps in a child process, as real agents do, so that the torture can kill it while it runs.
+    # `leaving` leaves a process behind.
     case $argument in *' leaving') leave_grandchild ;; esac
     sleep "${argument%% *}"
     write_report COMPLETED "did $STEP_ID"
@@ -104,7 +105,9 @@ garbage)
     log_event end "$CALLBOARD_ATTEMPT"
     printf '{ "schema": ' >"$REPORT_PATH"
     ;;
+# A report with the id of another step.
 wrong-id) write_report COMPLETED "did $STEP_ID" other-step ;;
+# A report with a sentence left over from the example in the prompt.
 left-over) write_report COMPLETED '<one sentence about what you did>' ;;
 markers)
     log_event end "$CALLBOARD_ATTEMPT"
@@ -113,6 +116,7 @@ markers)
     echo 'RUN_REPORT_JSON>>>'
     ;;
 contradict)
+    # Hands in two reports that contradict each other.
     write_report COMPLETED "did $STEP_ID"
     printf '<<<RUN_REPORT_JSON\n%s\nRUN_REPORT_JSON>>>\n' "$(report_json FAILED "did it not")"
     ;;

@@ -83,7 +83,7 @@ pub struct TempStore {
 }
 
 impl TempStore {
-    #[expect(clippy::new_without_default, reason = "it starts a server")]
+    #[expect(clippy::new_without_default, reason = "on NATS it starts a server")]
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a temporary directory"), backend: Backend::chosen() }
     }

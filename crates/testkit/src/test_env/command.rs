@@ -29,7 +29,8 @@ impl<'s> Callboard<'s> {
             .prepared()
     }
 
-    /// Runs the call on a terminal of its own, with `script`. The name of a test that uses it begins with `needs_script_`.
+    /// Runs the call on a terminal of its own, which the program `script` makes. The name of a test that uses it begins with
+    /// `needs_script_`. Replaces the command, so variables and a directory must be set after it.
     #[must_use]
     pub fn on_terminal(self) -> Self {
         let program = self.test_env.program().to_str().expect("our paths are UTF-8");
@@ -43,6 +44,7 @@ impl<'s> Callboard<'s> {
     }
 
     /// Runs the call from a line of shell in which `"$@"` is the call: for limits, closed pipes and unusual parents.
+    /// Replaces the command, so variables and a directory must be set after it.
     #[must_use]
     pub fn in_shell(self, line: &str) -> Self {
         let mut command = Command::new("sh");

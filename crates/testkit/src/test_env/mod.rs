@@ -92,7 +92,7 @@ impl TestEnv {
         &self.repo
     }
 
-    /// The directory that the agent and the tests share, outside of the repository. A shared store is not in it.
+    /// The directory, outside of the repository, through which agents and tests exchange files. No store is in it.
     pub fn agent_dir(&self) -> PathBuf {
         self.repo.with_file_name("shared")
     }
@@ -123,7 +123,7 @@ impl TestEnv {
         AgentLog::new(self.agent_dir().join("agent_log"))
     }
 
-    /// The directory of an attempt, such as `plan` and `1.1`.
+    /// The directory of an attempt: of `plan#1.1` with the step `plan` and the number `1.1`.
     pub fn attempt_dir(&self, run: &str, step: &str, number: &str) -> PathBuf {
         self.store_dir().join("attempts").join(run).join(step).join(number)
     }
@@ -159,7 +159,7 @@ impl TestEnv {
         }
     }
 
-    /// Returns the pid of a run's present or last engine.
+    /// Returns the pid of a run's engine. After it has ended: its pid still on SQLite, `None` on NATS.
     #[track_caller]
     pub fn engine(&self, run: &str) -> Option<i32> {
         match self.backend {

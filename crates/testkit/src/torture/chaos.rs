@@ -22,9 +22,10 @@ pub(super) struct Chaos<'s> {
     pub(super) random: Rng,
     /// How many kills are still to come.
     pub(super) kills_left: u32,
-    /// The longest time, in seconds, that an engine runs undisturbed.
+    /// The longest time, in seconds, from one disturbance of an engine to the next.
     pub(super) longest_delay: f64,
-    /// How many runs may still be stopped. Only peer cycles are: a stopped one stays failed, and the next continues it.
+    /// How many runs may still be stopped. Only for trials of peer cycles: there a stopped run has failed for good, and the next
+    /// cycle continues it.
     pub(super) stops_left: u32,
     pub(super) engine_kills: u32,
     /// Kills of the NATS server, if there is one.
@@ -52,13 +53,13 @@ impl<'s> Chaos<'s> {
         }
     }
 
-    /// Disturbs an engine until it is killed (`true`) or has exited by itself (`false`).
+    /// Disturbs an engine until it is killed. Returns `false` if it has exited by itself, or if no kill is left.
     pub(super) fn disturb(&mut self, engine: &Running<'_>) -> bool {
         loop {
             if self.kills_left == 0 {
                 return false;
             }
-            // Random by design: any instruction must be hit. Short times are more likely, because much happens after
+            // Random, so that a kill may hit any instruction. Short times are more likely, because much happens right after
             // a start.
             let delay = Duration::from_secs_f64(self.longest_delay * self.random.f64() * self.random.f64());
             if engine.ends_within(delay) {
@@ -76,7 +77,7 @@ impl<'s> Chaos<'s> {
             if self.stops_left > 0 && self.random.u8(..6) == 0 {
                 match self.stop() {
                     StopResult::Granted => continue,
-                    // Sometimes the engine is killed together with the client.
+                    // In half of the cases the engine is killed together with the client.
                     StopResult::Killed if self.random.bool() => continue,
                     StopResult::Killed | StopResult::Refused => {}
                 }
@@ -115,7 +116,8 @@ impl<'s> Chaos<'s> {
             return false;
         }
         self.pauses += 1;
-        // Only this thread kills the engine, so it can be resumed, unless it has just exited.
+        // No other thread kills the engine, so it takes the request unless it has just exited. Then `resume` drives the run
+        // itself, which may fail (1), is refused because the run has ended (3), or cannot use the store or take the lock (5).
         let resumed = self.test_env.callboard(&["resume", &run]).run();
         assert!(matches!(resumed.code, 0 | 1 | 3 | 5), "{}", resumed.transcript());
         true
@@ -144,7 +146,7 @@ impl<'s> Chaos<'s> {
         false
     }
 
-    /// Stops the newest run, a peer cycle, which stays failed. The client that asks for it may be killed meanwhile.
+    /// Stops the newest run, a peer cycle. The client, which is the command `callboard stop`, may be killed meanwhile.
     fn stop(&mut self) -> StopResult {
         let Some(run) = self.newest_run().filter(|run| !self.stopped.contains(run)) else {
             return StopResult::Refused;
@@ -201,7 +203,8 @@ enum StopResult {
     Refused,
 }
 
-/// Returns whether a command found no server. A command that has connected once waits for it instead.
+/// Returns whether a command could not connect to the NATS server. A command that was connected before waits for the server
+/// instead.
 pub(super) fn server_was_down(session: &CallOutput) -> bool {
     session.code == 5 && session.stderr.contains("E023") && session.stderr.contains("connect to")
 }
@@ -211,7 +214,8 @@ fn live_shim(dir: &Path) -> Option<ProcessHandle> {
     ProcessHandle::shim(dir).filter(|_| !dir.join("exit.json").exists())
 }
 
-/// Ends the person's thread, also after a panic: the scope waits for it, and would hide the panic.
+/// Sets the flag that ends the thread in which a trial acts as a person. On drop, so that a panic ends it, too: the scope waits
+/// for the thread and would hide the panic.
 pub(super) struct SetOnDrop<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -57,8 +57,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     tally.resumes += resumes;
 }
 
-/// Starts and kills engines until one exits by itself, and returns how many it started. The command `first` is repeated
-/// until the store has what it asks for.
+/// Starts and kills engines until the run has succeeded, and returns how many it started. The first engine is that of the
+/// command `first`, which is repeated until the store has what it asks for; the others are those of `resume`.
 pub(super) fn run_to_success(chaos: &mut Chaos<'_>, test_env: &TestEnv, first: &[&str], seed: u64) -> u32 {
     let (mut engines, mut is_in_store) = (0, false);
     loop {

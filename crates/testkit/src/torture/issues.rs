@@ -1,4 +1,4 @@
-//! A run of `issue`, tortured until its pull request is there: effects on git and on a tracker, and a red build in between.
+//! A run of `issue`, tortured until its pull request is there: effects on git and on a tracker, and one build that fails.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::run_history::RunHistory;
 use super::{Tally, Torture};
 use crate::test_env::{Running, TestEnv};
 
-/// The agents of the pipeline. The check fails after the first change.
+/// The script of the agents. The check fails after the writer's first change and passes after its second.
 const AGENTS: [&str; 5] = [
     r#"triage * do extra_fields=', "triage": {"should_proceed": true}'; write_report COMPLETED triaged"#,
     r#"analyst * do extra_fields=', "analysis": {"issue_type": "BUG_FIX", "brief": "b", "test_requirement": {"required": false}}'; sleep 0.02; write_report COMPLETED analysed"#,
@@ -93,7 +93,7 @@ impl<'s> Trial<'s> {
         }
     }
 
-    /// Each effect was performed once.
+    /// Fails unless each effect was performed exactly once.
     fn check_effects(&self) {
         let (test_env, seed) = (self.chaos.test_env, self.seed);
         let commits = test_env.git(&["rev-list", "main..agent/issue-42"]);

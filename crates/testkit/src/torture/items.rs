@@ -16,10 +16,10 @@ use crate::harness::{block_on, open_store, run_spec, test_author, worktrees, wra
 use crate::items::{Definition, Items};
 use crate::test_env::TestEnv;
 
-/// The agents plan two items; the agent of the test environment makes them.
+/// Line of the agents' script: the step `plan` reports two items.
 const PLAN: &str = r#"plan * do extra_fields=', "items": [{"id": "a", "name": "first"}, {"id": "b", "name": "second"}]'; sleep 0.02; write_report COMPLETED planned"#;
 
-/// The agent of the second item edits its file instead of reporting.
+/// Line of the agents' script: the agent of the second item edits its private copy instead of reporting.
 const EDIT: &str = r#"b.make * do sed -i 's/"description": ".*"/"description": "by '"$CALLBOARD_ATTEMPT"'"/' .items/trial/b.json; sleep 0.02; log_event end "$CALLBOARD_ATTEMPT""#;
 
 const PROTOCOLS: Protocols = Protocols(&[protocol_kind::<Items>()]);

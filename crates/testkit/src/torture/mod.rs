@@ -1,8 +1,10 @@
-//! Crash torture: random workflows and peer cycles, with `kill -9` of engines, shims and the NATS server at random
-//! times, pauses and stops; then `resume`, `retry` and `peer --continue` until they are done. Runs of the protocol
-//! [`items`](crate::items) add people, effects and edited files; workflows with worktrees add merges; workflows with data
-//! loops add people, conditions and checks; runs of `issue` add effects on git and on a tracker; development cycles
-//! add iterations, extensions and parallel tasks; teams add groups that are planned, merged and sent back.
+//! Crash torture: runs random workflows and peer cycles. Kills engines, shims and the NATS server with `kill -9` at random
+//! times, and pauses and stops runs. Continues each run with `resume`, `retry` or `peer --continue` until it is done.
+//!
+//! Other trials add what these lack. Runs of the protocol [`items`](crate::items): people, effects and edited files. Workflows
+//! with worktrees: merges. Workflows with data loops: people, conditions and checks. Runs of `issue`: effects on git and on a
+//! tracker. Runs of `cycle`: iterations, extensions and parallel tasks. Runs of `team`: groups that are planned, merged and
+//! sent back.
 //!
 //! In the end every step must be done. No step may have started again without a loop-back. Every attempt that started
 //! must have ended exactly once. Every retry must have a killed shim or a planned failure as its reason. No process
@@ -24,10 +26,11 @@ use std::time::Instant;
 
 pub use tally::Tally;
 
-/// Limits the kills of one trial.
+/// How many kills one trial may have.
 pub const KILLS_PER_TRIAL: u32 = 12;
 
-// One trial in this many is of the named kind.
+// The kind of a trial follows from its seed, modulo these numbers. [`Torture::run`] takes the first kind that matches, so a kind
+// is at most one trial in this many.
 
 /// Peer cycles: runs of the protocol `peer`.
 const PEER_CYCLES: u64 = 3;
@@ -65,7 +68,7 @@ impl Torture {
         let mut seed = self.seed;
         while tally.kills() < self.kills {
             let kills = (self.kills - tally.kills()).min(KILLS_PER_TRIAL);
-            // The person of `items` needs a store that answers, so these trials are on the embedded one.
+            // The thread that answers questions in `items` needs a store that never fails, so these trials use the embedded one.
             if seed.is_multiple_of(ITEMS) && !crate::on_nats() {
                 items::torture(&self.items, seed, kills, &mut tally);
             } else if seed % DATA_LOOPS == 1 {

@@ -19,7 +19,7 @@ pub(super) struct StepHistory {
     pub(super) without_result: u32,
     /// How often a loop-back reset it.
     pub(super) loop_backs: u32,
-    /// Whether it is done. It may start again only after a reset.
+    /// Whether it is done. It may start again only after a reset, in its next phase, or after failed checks.
     pub(super) done: bool,
     pub(super) restarted_without_reason: Vec<String>,
 }
@@ -38,13 +38,14 @@ impl StepHistory {
 /// The attempts of all steps.
 pub(super) struct RunHistory {
     pub(super) steps: BTreeMap<String, StepHistory>,
-    /// Attempts whose end another engine recorded than their start.
+    /// Attempts whose start and end were recorded by different engines.
     pub(super) adopted: usize,
-    /// Loop-backs.
+    /// Loop-backs, each counted once, however many steps it reset.
     pub(super) loop_backs: usize,
 }
 
 impl RunHistory {
+    /// Reads the lines of `callboard log --json`.
     pub(super) fn read(lines: &[Value]) -> Self {
         let mut run_history = Self { steps: BTreeMap::new(), adopted: 0, loop_backs: 0 };
         let mut started_by = BTreeMap::new();
@@ -64,8 +65,8 @@ impl RunHistory {
             history.done = false;
         }
         let transition = &change["transition"];
-        // A step that starts again without a reset: it enters its next phase, such as the checks or the approval after
-        // its work, or its checks have failed.
+        // These steps start again without a reset: they enter their next phase, such as the checks or the approval after
+        // the work, or their checks have failed.
         let continuing = [&transition["entered"]["step"], &transition["checks_failed"]];
         for step in continuing.into_iter().filter_map(Value::as_str) {
             self.steps.entry(step.to_owned()).or_default().done = false;

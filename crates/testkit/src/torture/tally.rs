@@ -22,10 +22,11 @@ pub struct Tally {
     pub data_loop_runs: u32,
     /// Peer cycles. A trial runs as many as it needs to complete one.
     pub peer_cycles: usize,
-    /// Phases that were completed by agents, and phases that were reused.
+    /// Phases of peer cycles that were completed by agents.
     pub phases: usize,
+    /// Phases whose result was taken over from an earlier cycle.
     pub reused: usize,
-    /// Documents of peer cycles, one for each revision.
+    /// Documents of peer cycles that were checked, one for each revision.
     pub documents: usize,
     /// Runs of `items`, a protocol of the tests. Not on NATS.
     pub items_runs: u32,
@@ -53,6 +54,7 @@ pub struct Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The zeros are constant: a torture that finds such a defect fails instead of printing a tally.
         write!(
             f,
             "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with data loops, {} peer cycles, {} development cycles, {} runs of items, {} of issue and {} of team, seed {}: {} steps and {} \

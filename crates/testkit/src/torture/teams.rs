@@ -1,5 +1,5 @@
-//! A run of `team`, tortured until its three groups are merged: one changes a file of another, one fails QA
-//! once, one is blocked once.
+//! A run of `team`, tortured until its three groups are merged: one fails QA once, one plans to change a file of that group
+//! and has to wait for it, one is blocked once.
 
 use std::fs;
 
@@ -62,7 +62,8 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     tally.resumes += resumes;
 }
 
-/// The files keep the rules of their formats, and every message was read by the attempt that received it.
+/// Checks that the files keep the rules of their formats, that no message is missing or repeated, and that QA and the tech
+/// lead have read theirs. Developers need not: they do not start again after an approval.
 fn check_files(test_env: &TestEnv, seed: u64) {
     let directory = test_env.repo().join("coordination");
     let read = |name: &str| -> Value {

@@ -1,4 +1,4 @@
-//! The helpers of the tests.
+//! Tests of helpers that other tests rely on: the reader of views, free ports, and `redact`.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use testkit::nats::Port;
 use testkit::{ViewReader, redact};
 
-/// Returns the problems that a reader sees in a view with this content, which `change` may replace.
+/// Returns the problems that a [`ViewReader`] finds in a view with this content. `change` may rewrite the view meanwhile.
 fn problems_seen(content: &[u8], change: impl FnOnce(&Path)) -> Vec<String> {
     let directory = tempfile::tempdir().unwrap();
     let view = directory.path().join("run_state.json");
@@ -29,7 +29,7 @@ fn a_torn_view_and_one_without_fields_are_detected() {
 }
 
 #[test]
-fn a_reserved_port_is_not_reserved_twice() {
+fn a_port_is_not_taken_twice() {
     let taken: Vec<_> = (0..200).map(|_| Port::take()).collect();
     let mut numbers: Vec<_> = taken.iter().map(|port| port.number).collect();
     numbers.sort_unstable();

@@ -1,4 +1,5 @@
-//! `items`, explored: steps that appear, people, effects and a request of its own.
+//! The explorer visits the test protocol `items`, which has steps that appear during the run, people, effects and a request of
+//! its own.
 
 use explorer::{Exploration, Explored as _, Limits, Model, Slots, WalkParams, WalkStats};
 use protocol::{ParsedReport, Protocol as _, RunId, RunLocation, StepId, Timestamp};
@@ -19,12 +20,14 @@ fn every_state_of_items_keeps_the_rules() {
     let all = [
         explored(&model(Slots::One), 1),
         explored(&model(Slots::All), 1),
+        // With the start of queued steps in entries of their own.
         explored(&model(Slots::One).scheduling_separately(), 1),
     ];
     let states: usize = all.iter().map(|seen| seen.states).sum();
     assert!(states > 1_000, "people and requests multiply the states: {states}");
 }
 
+/// A walk is one random path through the states.
 #[test]
 fn long_walks_of_items_keep_the_rules_and_end() {
     let walks = WalkParams { seed: 7, count: 30, requests: 6, writes: 0, longest: 2_000 };
@@ -32,7 +35,8 @@ fn long_walks_of_items_keep_the_rules_and_end() {
     assert!(walked.succeeded > 3 && walked.failed > 3, "the walks should end in different ways: {walked:?}");
 }
 
-/// Regression: an item `plan` replaced the plan in the document, and a long id had no room for the names of its steps.
+/// Regression: an item with the id `plan` replaced the plan in the document. An item with a very long id had steps whose ids,
+/// such as `ID.make`, were too long.
 #[test]
 fn an_item_with_an_id_that_its_run_cannot_use_is_refused() {
     let definition = Definition::new("make things");

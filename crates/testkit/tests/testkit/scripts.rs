@@ -8,7 +8,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// A project with its scripts only, on a machine that cannot download anything.
+/// A directory with nothing but our scripts, some of them stubs, and programs on PATH that do nothing. Its `python3` fails, so
+/// nothing can be downloaded.
 struct Project(TempDir);
 
 impl Project {
@@ -93,7 +94,7 @@ fn a_server_on_path_is_used_if_it_is_new_enough() {
     }
 }
 
-/// The script must go on: a server that fails must not end it without a message.
+/// A `nats-server --version` that fails must not end the script (`set -e`) without a message.
 #[test]
 fn a_server_on_path_without_a_version_is_ignored() {
     let project = Project::new();

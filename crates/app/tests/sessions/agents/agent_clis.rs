@@ -1,4 +1,4 @@
-//! The unchanged `examples/agents`, with stand-ins for `claude` and `codex` that accept only the real CLIs' flags.
+//! `examples/agents` and the README's entries, with stand-ins for `claude` and `codex` that accept only the real CLIs' flags.
 
 use std::fs;
 

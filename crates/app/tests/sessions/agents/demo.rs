@@ -126,6 +126,7 @@ fn embedded_the_folder_of_the_demo_can_be_inspected_with_other_commands() {
     assert_eq!(shown["status"], "succeeded", "{shown}");
     assert_eq!(shown["document"]["steps"]["test"]["iteration_count"], 1, "the gate looped back once");
     let log = fs::read_to_string(kept[0].join("agents.log")).unwrap();
+    // A line has the event, the attempt and the process id.
     let logged = |event: &str| -> Vec<(String, String)> {
         let words = log.lines().map(|line| line.split(' ').collect::<Vec<_>>());
         let words = words.filter(|words| words[0] == event);

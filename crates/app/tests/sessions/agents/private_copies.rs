@@ -12,6 +12,7 @@ use testkit::{CallOutput, Running, TestEnv};
 
 const PROTOCOLS: Protocols = Protocols(&[protocol_kind::<Items>()]);
 
+/// A line of the scripted agent: STEP ATTEMPT BEHAVIOUR ARGUMENT. With the behaviour `do`, the argument is shell code.
 const PLAN: &str = r#"plan * do extra_fields=', "items": [{"id": "lamp", "name": "a lamp"}]'; write_report COMPLETED planned"#;
 
 /// The file of the item, in the worktree and in the repository.

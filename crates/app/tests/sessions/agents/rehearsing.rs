@@ -12,7 +12,7 @@ use crate::sessions::last_error;
 
 const CALLBOARD: &str = env!("CARGO_BIN_EXE_callboard");
 
-/// Makes a repository with a committed workflow.
+/// Makes a repository with a committed workflow. Its path contains a space.
 fn rehearsal(steps: &[&str]) -> TestEnv {
     let test_env = TestEnv::named(CALLBOARD, "a repo");
     test_env.workflow_yaml(steps);
@@ -43,9 +43,9 @@ fn step_of(test_env: &TestEnv, step: &str) -> Value {
     test_env.document("trial")["steps"][step].clone()
 }
 
-/// Returns the path of a file of an attempt.
-fn file_of(test_env: &TestEnv, step: &str, number: &str, file: &str) -> PathBuf {
-    test_env.attempt_dir("trial", step, number).join(file)
+/// Returns the path of a file of an attempt, which is named by its turn and number, such as `2.1`.
+fn file_of(test_env: &TestEnv, step: &str, attempt: &str, file: &str) -> PathBuf {
+    test_env.attempt_dir("trial", step, attempt).join(file)
 }
 
 /// Returns stdout and stderr, without redaction.
@@ -110,7 +110,7 @@ fn a_gate_fails_twice_and_then_passes() {
 }
 
 #[test]
-fn every_scripted_failure_is_reported_by_its_name() {
+fn every_scripted_failure_has_an_error_of_its_own() {
     let steps = ["hangs", "crashes", "exits", "babbles"];
     let written = steps
         .map(|id| format!("id: {id}, max_attempts: 1, timeout: {}", if id == "hangs" { "1s" } else { "1h" }));

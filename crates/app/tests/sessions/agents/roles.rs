@@ -7,7 +7,8 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-/// Two adapters that append their step, model, variable `TICKET` and arguments to the file `told`.
+/// Two adapters that append their step, model, variable `TICKET` and arguments to the file `told`. In `command`, `{{`
+/// stands for `{`.
 const ADAPTERS: &str = r#"
 [adapters.one]
 shell = 'echo "$STEP_ID: one, ${STEP_MODEL:-no model}, ${TICKET:-no ticket}, [$*]" >>told'

@@ -18,7 +18,7 @@ fn env_with_succeeded_run() -> TestEnv {
     test_env
 }
 
-/// Exports the run `trial` to a file in the shared directory.
+/// Exports the run `trial` to a file in the directory that agents and tests share.
 fn export_trial(test_env: &TestEnv, name: &str) -> PathBuf {
     let file = test_env.agent_dir().join(name);
     let session = test_env.callboard(&["export", "trial", "-o", file.to_str().unwrap()]).run();

@@ -16,10 +16,9 @@ fn check_exits_with_0_for_warnings_and_with_2_for_errors() {
         session.stdout.ends_with("ok: peer cycle `peer:spec:feature-name:cycle:1` is execute in_progress\n")
     );
     let wrong_status = CYCLE.replacen("\"status\": \"completed\"", "\"status\": \"complete\"", 1);
-    test_env.write(
-        "cycle.json",
-        &wrong_status.replacen("\"timestamp\": \"2025-08-05T10:05:00Z\"", "\"timestamp\": \"10:05\"", 1),
-    );
+    let wrong_status_and_time =
+        wrong_status.replacen("\"timestamp\": \"2025-08-05T10:05:00Z\"", "\"timestamp\": \"10:05\"", 1);
+    test_env.write("cycle.json", &wrong_status_and_time);
     let session = test_env.callboard(&["check", "cycle.json", "--json"]).run();
     assert_eq!(session.code, 2);
     let files = session.json();

@@ -41,7 +41,7 @@ fn findings(session: &CallOutput, check: &str) -> Vec<Value> {
 fn expect_one_problem(session: &CallOutput, check: &str) -> Value {
     let findings_of_check = findings(session, check);
     let mut problems = findings_of_check.iter().filter(|finding| finding["level"] == "problem");
-    let first = problems.next().unwrap_or_else(|| panic!("nothing needs doing: {}", session.stdout)).clone();
+    let first = problems.next().unwrap_or_else(|| panic!("no problem found: {}", session.stdout)).clone();
     assert_eq!(problems.next(), None);
     assert_eq!(session.code, 1, "{}", session.stdout);
     assert!(session.json()["problems"].as_u64() > Some(0), "{}", session.stdout);

@@ -1,4 +1,4 @@
-//! The real binary opens one store of every released format.
+//! The real binary opens one store of every released format of the database.
 
 use std::fs;
 use std::path::Path;
@@ -28,6 +28,7 @@ fn embedded_needs_sqlite3_the_runs_of_every_format_are_shown_checked_and_resumed
         assert!(set_wal_mode.status().unwrap().success());
 
         let fixture_name = fixture.display();
+        // Without damage, `recover` only checks.
         let checked = old.callboard(&["recover"]).run();
         assert!(checked.stdout.contains("is intact"), "{fixture_name}: {}", checked.transcript());
         for run in ["succeeded", "failed", "interrupted"] {

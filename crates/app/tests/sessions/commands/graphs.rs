@@ -1,5 +1,5 @@
-//! `callboard graph`: the steps of a workflow and of a run, and what happens if there are none.
-//! The formats are tested in the command's own file.
+//! `callboard graph`: the steps of a workflow and of a run, and the errors if there is no such workflow, run or revision.
+//! The unit tests of the command have the other formats.
 
 use insta::assert_snapshot;
 
@@ -49,7 +49,7 @@ fn a_workflow_and_a_run_of_it_are_listed() {
     assert_eq!(json["steps"][3]["status"], "failed", "{json}");
 }
 
-/// Regression: `graph` called it running.
+/// Regression: `graph` showed the status `running`.
 #[test]
 fn a_run_that_waits_for_a_person_has_the_status_that_ls_shows() {
     let test_env = test_env();

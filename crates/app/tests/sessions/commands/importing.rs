@@ -10,16 +10,16 @@ use testkit::TestEnv;
 
 use crate::sessions::test_env;
 
-// Dumps of a key-value store, one key per line. G1 and G3 have cycles of generations 1 and 3 of the format; there were
-// four (0 to 3) before version 2, which is CURRENT. The cycle of NEVER_EXECUTED is marked as completed, although its
-// phase `execute` has no output.
+// G1, G3 and NEVER_EXECUTED are dumps of a key-value store, one key per line. Before its version 2, the format had the
+// generations 0 to 3: G1 and G3 have cycles of generations 1 and 3. The cycle of NEVER_EXECUTED is marked as completed,
+// although its phase `execute` has no output. CURRENT is one document of version 2.
 const G1: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g1.jsonl");
 const G3: &str = include_str!("../../../../protocol/tests/fixtures/peer/old/g3.jsonl");
 const NEVER_EXECUTED: &str =
     include_str!("../../../../protocol/tests/fixtures/peer/old/never-executed.jsonl");
 const CURRENT: &str = include_str!("../../../../protocol/tests/fixtures/peer/cycle.json");
 
-/// Writes a dump to the shared directory.
+/// Writes a dump to the directory `shared` beside the repository.
 fn write_dump(test_env: &TestEnv, text: &str) -> PathBuf {
     let file = test_env.agent_dir().join("dump.jsonl");
     fs::write(&file, text).unwrap();

@@ -1,5 +1,5 @@
-//! Runs the commands of `docs/operating.md` about stuck workflows and torn files as they are written there, and those
-//! of the original's manual.
+//! Runs the commands of `docs/operating.md` about stuck workflows and torn files as they are written there, and the commands of
+//! the manual of the original of `steps`.
 
 use std::fs;
 
@@ -57,9 +57,10 @@ fn each_question_about_a_stuck_workflow_has_a_command() {
     let mut output = String::new();
     for line in &commands {
         let session = run_in_shell(&test_env, line);
-        let expected = if line.contains("--exit-when-waiting") { 4 } else { 0 };
-        // The answer completes the step, so `resume` has nothing to wait for.
-        let expected = if line.contains("resume") { 0 } else { expected };
+        // An engine exits with 4 if only a person can move the run. The engine of `resume` does not wait, because the command
+        // `answer` before it has completed the step that asks.
+        let waits = line.contains("--exit-when-waiting") && !line.contains("resume");
+        let expected = if waits { 4 } else { 0 };
         assert_eq!(session.code, expected, "{line}: {}", session.transcript());
         output.push_str(&session.stdout);
     }
@@ -88,34 +89,37 @@ fn a_torn_view_is_kept_checked_and_written_again_and_the_run_can_be_removed() {
             assert!(session.stderr.contains("quarantine"), "{}", session.transcript());
         }
     }
+    // The page's `export` writes to `fresh`.
     assert!(test_env.repo().join("fresh/.agents/runs/trial/run_state.json").exists());
     assert!(!test_env.view_path("trial").exists(), "the run was removed");
     assert_eq!(status(&test_env.document("second"), "approval"), "WAITING_ON_HUMAN");
 }
 
-/// Runs the commands of the manual of the original of `steps`, with `callboard` in place of its program.
+/// `callboard` takes the place of the original's program.
 #[test]
 fn the_commands_of_the_original_manual_work_as_written() {
     let test_env = env_with_waiting_run();
     let repo = test_env.repo().display();
-    let resume =
+    let start_at_step =
         format!("callboard run --repo {repo} --workflow wf.yaml --wrapper agent.sh --start-at-step coding");
-    let session = run_in_shell(&test_env, &format!("{resume} --pause-for-human-input --exit-when-waiting"));
+    let session =
+        run_in_shell(&test_env, &format!("{start_at_step} --pause-for-human-input --exit-when-waiting"));
     assert_eq!(session.code, 4, "{}", session.transcript());
     assert_eq!(
         test_env.document("trial")["steps"]["planning"]["attempts"],
         1,
         "completed upstream steps stay"
     );
+    // Turn 2 was after the loop-back.
     assert!(test_env.attempt_dir("trial", "coding", "3.1").exists(), "{}", session.transcript());
-    let view = "cat .agents/runs/trial/run_state.json | jq";
+    let read_view = "cat .agents/runs/trial/run_state.json | jq";
     for (filter, expected) in [
         (".", "\"workflow_name\": \"trial\""),
         ("'.steps.coding'", "\"status\": \"COMPLETED\""),
         ("'.steps | to_entries | map(select(.value.status == \"FAILED\"))'", "[]"),
         ("'.steps | to_entries | map({key: .key, iterations: .value.iteration_count})'", "\"iterations\": 0"),
     ] {
-        let session = run_in_shell(&test_env, &format!("{view} {filter}"));
+        let session = run_in_shell(&test_env, &format!("{read_view} {filter}"));
         assert_eq!(session.code, 0, "{filter}: {}", session.transcript());
         assert!(session.stdout.contains(expected), "{filter}: {}", session.stdout);
     }

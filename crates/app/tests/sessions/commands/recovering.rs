@@ -71,6 +71,7 @@ fn embedded_an_intact_store_is_checked_and_left_alone() {
     [exit 0]
     ");
     assert!(fs::read(&database).unwrap() == before, "the database was changed");
+    // `recover` copies a damaged database to this directory first.
     assert!(!test_env.store_dir().join("saved").exists());
 }
 

@@ -84,7 +84,7 @@ fn embedded_a_removed_store_is_not_shown_as_an_empty_one() {
         assert!(!test_env.store_dir().exists(), "{text}");
     }
 
-    // Without the copy the views are left.
+    // If the copy is gone, too, only the views are left to recover from.
     fs::remove_file(&copy).unwrap();
     let stderr = test_env.callboard(&["ls"]).run().stderr;
     assert!(stderr.contains("there is no store, although `.agents/runs` has 1 run\n"), "{stderr}");

@@ -30,7 +30,7 @@ fn commit_all(test_env: &TestEnv) {
     test_env.git(&["commit", "--quiet", "--message=start"]);
 }
 
-/// Waits until the master file, which a live engine writes, satisfies `predicate`.
+/// Waits until the master file satisfies `predicate`. A live engine writes it.
 fn wait_for_master(test_env: &TestEnv, what: &str, predicate: impl Fn(&Value) -> bool) {
     let directory = test_env.repo().join(".workflow/.cycle");
     let path = directory.join(format!("{ID}.json"));
@@ -40,7 +40,8 @@ fn wait_for_master(test_env: &TestEnv, what: &str, predicate: impl Fn(&Value) ->
     });
 }
 
-/// Agents that write, break and fix a small program, one iteration after the other.
+/// Agents of three iterations: they write a wrong program, fix it, and add another. In iterations 2 and 3 `vas` waits at a
+/// barrier, so that the cycle does not end before the test has extended it and killed its engines.
 const AGENTS: [&str; 4] = [
     r#"ra * do extra_fields=', "specification": "FR-00'$STEP_ITERATION'", "summary": "specified"'; write_report COMPLETED ok"#,
     r#"ep * do extra_fields=', "tasks": [{"id": "TASK-00'$STEP_ITERATION'", "description": "do it", "files": ["greet.sh"]}]'; write_report COMPLETED ok"#,
@@ -353,15 +354,15 @@ fn embedded_a_lost_store_is_rebuilt_from_the_files() {
 }
 
 #[test]
-fn a_foreign_cycle_is_imported_with_its_times_corrected() {
+fn a_cycle_of_the_original_is_imported_with_its_times_corrected() {
     let test_env = test_env();
-    let foreign = json!({
+    let original = json!({
         "cycle_id": ID, "title": "T", "description": "D", "task_history": ["D"], "status": "paused",
         "created_at": "2026-01-22T10:00:00.000Z", "max_iterations": 5, "current_iteration": 2,
         "current_phase": "ep", "completed_phases": ["ra"], "convergence": { "profile": "x" },
         "iterations": [{ "number": 1, "completed_at": "2026-01-22T11:00:00Z" }, { "number": 2 }],
     });
-    test_env.write(format!(".workflow/.cycle/{ID}.json"), &foreign.to_string());
+    test_env.write(format!(".workflow/.cycle/{ID}.json"), &original.to_string());
     let file = format!(".workflow/.cycle/{ID}.json");
     let import =
         |flag: &[&str]| test_env.callboard(&[&["import", &file, "--times-shifted"], flag].concat()).run();
@@ -369,6 +370,7 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
     assert_eq!(renamed.code, 2, "{}", renamed.transcript());
     assert_eq!(import(&["--json"]).json(), json!({ "run": ID, "status": "paused" }));
     let state = read_master(&test_env);
+    // The original wrote local times, eight hours ahead, and marked them as UTC.
     assert_eq!(state["created_at"], "2026-01-22T10:00:00+08:00");
     assert_eq!(state["status"], "paused");
     assert_eq!(
@@ -376,7 +378,7 @@ fn a_foreign_cycle_is_imported_with_its_times_corrected() {
         3,
         "it stays paused until it is resumed"
     );
-    assert_eq!(state["convergence"], foreign["convergence"], "unknown fields are kept");
+    assert_eq!(state["convergence"], original["convergence"], "unknown fields are kept");
     test_env.script_agent(&[
         r#"ep * do extra_fields=', "tasks": [{"id": "T", "description": "d"}]'; write_report COMPLETED ok"#,
         r#"cd * do extra_fields=', "tasks_completed": ["T"]'; write_report COMPLETED ok"#,

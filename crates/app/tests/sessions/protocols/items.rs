@@ -1,5 +1,5 @@
-//! The test protocol `items`, in a program with the code of the real binary: approvals, effects, steps that are added
-//! during the run, a document of several files, a request of its own. Every command works for it.
+//! Every command works for the test protocol `items`. It has approvals, effects, steps that are added during the run, a
+//! document of several files and a request of its own. The program is an example that consists of `callboard` and `items`.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn definition_recording_with(line: &str) -> Definition {
     Definition { commands, ..Definition::new("furnish the room") }
 }
 
-/// Opens the run `trial` with an approved item; its engine was killed, so that step `record` has not started.
+/// Opens the run `trial` and approves an item after its engine was killed, so that step `record` has not started.
 fn open_with_approved_item(definition: impl Fn(&str) -> Definition) -> TestEnv {
     let test_env = TestEnv::new(crate::items_program());
     test_env.script_agent(&[PLAN_ONE_ITEM]);
@@ -132,6 +132,7 @@ fn a_person_approves_what_an_agent_made_and_an_effect_records_it_once() {
 
     let ended = engine.wait();
     assert_eq!(ended.code, 0, "{}", ended.transcript());
+    // The effect appends its key and the item to the file `ledger`.
     assert_eq!(
         std::fs::read_to_string(test_env.repo().join("ledger")).unwrap(),
         "trial/lamp.record#1 a lamp\n"
@@ -244,7 +245,7 @@ fn every_command_works_for_a_protocol_that_was_added() {
 }
 
 #[test]
-fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
+fn a_check_that_outlives_its_engine_is_adopted_and_runs_once() {
     let test_env = open_with_approved_item(|shared| {
         definition_recording_with(&format!(
             "cd '{shared}'; echo $CALLBOARD_ATTEMPT >>ran; touch started; read go <barrier"
@@ -265,7 +266,7 @@ fn a_check_outlives_its_engine_is_adopted_and_runs_once() {
 }
 
 #[test]
-fn a_red_check_is_evidence_of_a_failed_step() {
+fn a_failing_check_is_evidence_of_a_failed_step() {
     let test_env = open_with_approved_item(|_| definition_recording_with("echo 3 tests failed; exit 101"));
     let ended = resume(&test_env).wait();
     assert_eq!(ended.code, 1, "{}", ended.transcript());

@@ -1,4 +1,4 @@
-//! The other protocols, and commands that take all of them.
+//! The protocols besides `steps`, and commands that take runs of any protocol.
 
 mod cycle;
 mod every_protocol;

@@ -223,7 +223,7 @@ fn a_conflict_is_reported_as_text_and_json() {
     assert_eq!(
         (&applied_before["written"], &applied_before["sequence"]),
         (&json!(false), &json!(read + 1)),
-        "it is so already"
+        "the document has this value already"
     );
     barrier.open();
     assert_eq!(engine.wait().code, 0);
@@ -235,6 +235,7 @@ fn an_unknown_field_outside_the_phases_is_kept() {
     let (engine, mut barrier) = start_planner(&test_env);
     let read = sequence(&test_env);
     assert_eq!(patch(&test_env, read, &["--set", "/phases/plan/output/draft=1"]).code, 0);
+    // `read` is an old sequence now. A patch from it is applied, because what it changes has not been changed since.
     let applied =
         patch(&test_env, read, &["--set", "/ticket=\"AB-12\"", "--set", "/phases/review/hint=\"be kind\""]);
     assert_eq!((applied.code, &applied.json()["sequence"]), (0, &json!(read + 2)), "{}", applied.stdout);

@@ -236,6 +236,7 @@ esac
 
 #[test]
 fn killed_before_and_after_each_merge_a_team_merges_each_group_once() {
+    // The example `crashing` is `callboard` that is killed before or after the effect that `CRASH` names.
     let test_env = TestEnv::new(crate::example("crashing"));
     test_env.write("file", "content\n");
     test_env.git(&["add", "--all"]);
@@ -328,8 +329,8 @@ fn approved_groups_are_merged_one_by_one_and_the_second_is_tested_on_the_new_bas
     assert_eq!(groups["A"]["branch_name"], "feature/group-A-first-2");
 }
 
-/// The developer of A commits on another branch; the developer of B changes nothing in the first turn. Agents of steps
-/// that only read leave files.
+/// The developer of A commits on another branch; the developer of B changes nothing in the first turn. The agents of the
+/// project manager and the tech leads leave files, although their steps may only read.
 const AGENTS_WITH_STRAY_CHANGES: &str = r#"
 verdict() { extra_fields=", \"verdict\": \"$1\", \"summary\": \"s\", \"feedback\": \"seen\"$2"; write_report COMPLETED "$1"; }
 case $CALLBOARD_ATTEMPT in

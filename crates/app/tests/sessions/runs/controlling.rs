@@ -1,4 +1,7 @@
 //! Users control a run: pause, resume, retry, skip, failure policies; agents cannot.
+//!
+//! `workflow(&["b: a"])` makes a step `b` that needs `a`. A line of `script_agent` is a step, the number of its attempt (`*`:
+//! each of them), and what the scripted agent does in it.
 
 mod loops;
 mod original_failures;
@@ -11,7 +14,7 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// Returns the status of the run.
+/// Returns the status of the run `trial`.
 fn run_status(test_env: &TestEnv) -> Value {
     test_env.callboard(&["show", "trial", "--json"]).run().json()["status"].clone()
 }
@@ -29,7 +32,7 @@ fn a_paused_run_lets_agents_finish_and_starts_nothing() {
     run `trial` is paused; run `callboard resume trial` to continue it
     [exit 0]
     ");
-    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0, "twice is like once");
+    assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0, "a second pause changes nothing");
     barrier.open();
     let document =
         test_env.wait_for_view("trial", "the first step", |document| status(document, "a") == "COMPLETED");
@@ -272,7 +275,7 @@ fn a_skipped_step_counts_as_done_and_shows_who_skipped_it_and_why() {
     assert_eq!(
         test_env.callboard(&["skip", "trial", "b", "--reason", "again"]).run().code,
         0,
-        "twice is like once"
+        "a second skip changes nothing"
     );
     test_env.agent_log().wait_for_start("c#1.1");
     // The skipped step is not queued when its needs are done.
@@ -365,7 +368,7 @@ fn a_dead_agents_orphan_cannot_control_the_run() {
     let running = test_env.run(&[]).start();
     let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("it hangs");
     test_env.agent_log().wait_for_grandchild("a#1.1");
-    // Engine and shim would end the orphan.
+    // Engine and shim would kill the orphan.
     running.kill();
     ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives").kill();
     agent.wait();

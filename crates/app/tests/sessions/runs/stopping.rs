@@ -7,7 +7,7 @@ use testkit::TestEnv;
 
 use crate::sessions::{last_error, status, test_env};
 
-/// Makes a workflow of two steps. `behaviour` is a line of the agent's script, with which step `a` hangs.
+/// Makes a workflow of two steps. `behaviour` is the line of the agent's script that makes step `a` hang.
 fn with_hanging_agent(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);

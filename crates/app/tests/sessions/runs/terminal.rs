@@ -1,4 +1,4 @@
-//! What a user at a terminal sees and types.
+//! What a user at a terminal sees and types. Tests named `needs_script_…` use the program `script` to get a terminal.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn needs_script_a_running_step_has_a_line_with_its_last_output() {
     barrier.open();
     let session = running.wait();
     assert_eq!(session.code, 0, "{}", session.stdout);
-    assert!(session.stdout.contains("\u{1b}["), "it is drawn: {:?}", session.stdout);
+    assert!(session.stdout.contains("\u{1b}["), "the progress display is drawn: {:?}", session.stdout);
     assert!(session.stdout.contains("1 of 1 steps done"), "{:?}", session.stdout);
 }
 
@@ -39,7 +39,7 @@ fn needs_script_ctrl_c_on_the_keyboard_reaches_the_engine_and_not_the_agents() {
     assert_eq!(status(&test_env.document("trial"), "a"), "PENDING");
     let exit = fs::read_to_string(test_env.attempt_dir("trial", "a", "1.1").join("exit.json")).unwrap();
     let exit: serde_json::Value = serde_json::from_str(&exit).unwrap();
-    // The engine has asked it to end; the key itself would have been signal 2.
+    // SIGTERM (15) is from the engine. The key itself would have sent SIGINT (2).
     assert_eq!(exit["status"]["signalled"]["signal"], 15, "{exit}");
     test_env.expect_no_orphans();
 }

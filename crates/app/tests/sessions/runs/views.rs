@@ -85,10 +85,10 @@ fn a_refused_resume_rewrites_the_view_of_a_finished_run() {
     assert_eq!(status(&test_env.document("trial"), "a"), "COMPLETED");
 }
 
-/// The format of `run_state.json` promises readers these three snapshots, so the engine writes each of them, however
-/// often it writes the view. A reader in another process can be scheduled too late for one. This test reads in the
-/// engine's own thread, after each commit and before the view of that commit is written: it sees the view of the commit
-/// before.
+/// The format of `run_state.json` promises readers three states: nothing has started, the gate has failed, and both steps
+/// are reset. So the engine must write each of them, although it limits how often it writes the view. A reader in another
+/// process can be scheduled too late for one. This test reads in the engine's own thread, after each commit and before the
+/// view of that commit is written: it sees the view of the commit before.
 #[tokio::test]
 async fn a_reader_sees_the_start_the_failed_gate_and_the_reset() {
     let test_env = test_env();

@@ -21,7 +21,7 @@ fn with_workflow(workflow: &str) -> TestEnv {
     test_env
 }
 
-/// Starts the run and waits until `ship` waits for its conditions.
+/// Starts the run and waits until `code` is done: the same commit makes `ship` wait for its conditions.
 fn start_until_ship_waits(test_env: &TestEnv) -> Running<'_> {
     let engine = test_env.run(&["--gate-state-file", "gates.json"]).start();
     test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");

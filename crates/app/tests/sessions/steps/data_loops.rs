@@ -1,4 +1,4 @@
-//! `loop`: a step for each item of a list.
+//! `loop`: a step for each item of a list. `code.2` is item 2 of step `code`.
 
 use serde_json::json;
 use testkit::TestEnv;

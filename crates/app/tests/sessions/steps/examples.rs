@@ -1,4 +1,4 @@
-//! The workflows in `examples/`, each rehearsed with its script.
+//! The workflows in `examples/` that have a rehearsal script, each rehearsed with it.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `import .agents/runs/ID`: runs of another program, with its seventeen fields per step.
+//! `import .agents/runs/ID`: the files of a run that another program has written. They have the format of the original of
+//! `steps`, with seventeen fields per step.
 
 use std::fs;
 
@@ -91,11 +92,11 @@ fn a_run_of_another_program_is_imported_exported_unchanged_and_continued() {
     assert_eq!(metrics("plan"), document["steps"]["plan"]["metrics"]);
     let again = test_env.with_agent(&["retry", "f8c1a491", "--from", "plan", "--exit-when-waiting"]).run();
     assert_eq!(again.code, 4, "{}", again.transcript());
-    assert_eq!(metrics("plan"), json!({"lines": "3"}), "metrics of a step that ran again are texts");
+    assert_eq!(metrics("plan"), json!({"lines": "3"}), "the metrics that Callboard writes are texts");
 }
 
 #[test]
-fn of_a_torn_file_the_whole_steps_are_taken_and_what_was_lost_is_said() {
+fn import_takes_the_complete_steps_of_a_torn_file_and_says_what_was_lost() {
     let (test_env, _) = foreign_run();
     let view = test_env.view_path("f8c1a491");
     let text = fs::read_to_string(&view).unwrap();

@@ -203,8 +203,8 @@ fn an_agent_cannot_answer() {
         "code * do \"$shared/callboard\" answer trial/approve#1 approve 2>\"$shared/said\"; echo $? >\"$shared/code\"; write_report COMPLETED tried",
     ]);
     let engine = test_env.run(&[]).start();
-    let code = test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
-    assert_eq!(status(&code, "approve"), "WAITING_ON_HUMAN");
+    let view = test_env.wait_for_view("trial", "code is done", |view| status(view, "code") == "COMPLETED");
+    assert_eq!(status(&view, "approve"), "WAITING_ON_HUMAN");
     assert_eq!(test_env.wait_for_lines("code").trim(), "3");
     assert!(test_env.wait_for_lines("said").contains("from inside attempt `code#1.1`"));
     assert_eq!(answer(&test_env, &["trial/approve", "approve"]).code, 0);

@@ -1,4 +1,4 @@
-//! What the keys of a workflow file and the flags of `run` do, as the original tool of the format promises it.
+//! The keys of a workflow file and the flags of `run` do what the original of `steps` promises.
 
 mod approvals;
 mod conditions;

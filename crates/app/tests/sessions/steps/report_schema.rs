@@ -21,6 +21,7 @@ fn a_report_that_does_not_match_costs_an_attempt() {
             "properties": { "coverage": { "type": "number", "minimum": 80 } }
         }"#,
     );
+    // Each line has a step, an attempt, and what the agent does in it.
     test_env.script_agent(&[
         "code 1 ok",
         r#"code 2 do extra_fields=', "coverage": 79'; write_report COMPLETED did"#,

@@ -1,4 +1,5 @@
-//! `checks` of a step: what the engine runs after the agent's report.
+//! `checks` of a step: what the engine runs after the agent's report. They have a turn of their own: `test#1.1` is the agent,
+//! `test#2.1` its checks, `test#3.1` the agent's next attempt.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -18,7 +19,7 @@ fn with_checks(checks: &str, keys: &str) -> TestEnv {
 }
 
 #[test]
-fn green_checks_complete_the_step_with_evidence() {
+fn passed_checks_complete_the_step_with_evidence() {
     let test_env = with_checks("[fast, {run: 'echo well > checked', name: own, timeout: 1m}]", "");
     test_env.write("ready", "");
     let session = test_env.run(&[]).run();
@@ -34,7 +35,7 @@ fn green_checks_complete_the_step_with_evidence() {
 }
 
 #[test]
-fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
+fn an_attempt_that_runs_checks_is_named_by_them_and_has_no_prompt() {
     let test_env = with_checks("[fast]", "");
     test_env.write("ready", "");
     let session = test_env.run(&[]).run();
@@ -66,7 +67,7 @@ fn a_turn_of_checks_is_called_checks_and_has_no_prompt() {
 }
 
 #[test]
-fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
+fn a_failed_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
     let test_env = with_checks("[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]", "");
     test_env.script_agent(&["test 2 do touch ready; write_report COMPLETED fixed"]);
     let session = test_env.run(&["--max-attempts", "2"]).run();
@@ -80,7 +81,7 @@ fn a_red_check_is_a_failed_attempt_and_its_output_reaches_the_agent() {
 }
 
 #[test]
-fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
+fn failed_checks_fail_the_step_when_its_attempts_are_used_up() {
     let test_env = with_checks("[fast]", "");
     let session = test_env.run(&["--max-attempts", "2"]).run();
     assert_eq!(session.code, 1, "{}", session.transcript());
@@ -92,7 +93,7 @@ fn red_checks_fail_the_step_when_its_attempts_are_used_up() {
 }
 
 #[test]
-fn a_red_check_of_a_gate_loops_back_with_its_output() {
+fn a_failed_check_of_a_gate_loops_back_with_its_output() {
     let test_env = with_checks(
         "[{run: [sh, -c, 'echo one test failed; test -e ready'], name: unit}]",
         ", loop_back_to: code",

@@ -23,6 +23,7 @@ fn a_step_whose_condition_does_not_hold_is_skipped_with_the_reason() {
     let test_env = with_comparison("above: 3");
     let session = test_env.run(&[]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
+    // In turn 1 of `tell`, the engine evaluates its condition.
     assert_eq!(test_env.agent_log().started(), ["test#1.1", "tell#2.1"]);
     let view = test_env.document("trial");
     assert_eq!(status(&view, "fix"), "SKIPPED");

@@ -1,4 +1,5 @@
-//! Invalid workflows and arguments are refused before anything starts. Each problem's text is in the tests of `check`.
+//! Invalid workflows and arguments are refused before anything starts; what is only suspicious is a warning.
+//! `protocol/src/steps/load/tests.rs` has the text of each problem.
 
 use insta::assert_snapshot;
 
@@ -41,7 +42,7 @@ fn all_problems_of_a_workflow_are_shown_together() {
 }
 
 #[test]
-fn a_missing_workflow() {
+fn a_missing_workflow_is_refused() {
     let test_env = test_env();
     assert_snapshot!(test_env.callboard(&["run", "nowhere.yaml", "--wrapper", "x"]).run().transcript(), @"
     $ callboard run nowhere.yaml --wrapper x
@@ -83,7 +84,7 @@ fn a_wrong_next_on_success_is_a_warning() {
 }
 
 #[test]
-fn an_agent_without_a_command() {
+fn an_agent_without_a_command_is_refused() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     assert_snapshot!(test_env.callboard(&["run", "wf.yaml"]).run().transcript(), @r#"
@@ -101,7 +102,7 @@ fn an_agent_without_a_command() {
 }
 
 #[test]
-fn a_template_with_an_unknown_placeholder() {
+fn a_template_with_an_unknown_placeholder_is_refused() {
     let test_env = test_env();
     test_env.workflow(&["a"]);
     let session = test_env.callboard(&["run", "wf.yaml", "--command-template", "agent {promt}"]).run();

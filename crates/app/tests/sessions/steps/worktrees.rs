@@ -88,7 +88,7 @@ fn two_features_that_change_the_same_file_are_merged_one_after_the_other() {
     assert_eq!(test_env.git(&["branch", "--list", "callboard/*"]).trim(), "callboard/trial");
 }
 
-/// What it leaves cannot be committed, and the next attempt finds it.
+/// The attempt leaves a file with conflict markers, which cannot be committed. The next attempt finds it.
 #[test]
 fn an_attempt_that_is_interrupted_while_it_resolves_a_conflict_does_not_count() {
     let test_env = features();
@@ -108,6 +108,7 @@ fn an_attempt_that_is_interrupted_while_it_resolves_a_conflict_does_not_count() 
     expect_both_merged(&test_env, &test_env.callboard(&["resume", "trial"]).run());
 }
 
+/// A scenario in which the original tool failed; `runs/controlling/original_failures.rs` refers to this name.
 #[test]
 fn success_keeps_unpushed_commits() {
     let test_env = test_env();
@@ -359,7 +360,8 @@ fn worktrees_that_a_killed_engine_has_left_are_removed_by_a_refused_resume() {
 #[test]
 fn features_are_merged_although_the_engine_is_killed_ten_times() {
     let test_env = features();
-    // Half of the kills are early, while worktrees are made, the others while branches are merged.
+    // No kill during the first four calls of git: the run does not exist yet. Then half of the kills are early, while
+    // worktrees are made, the others while branches are merged.
     let path = git_that_kills_its_engine(
         &test_env,
         r#"if [ "$killed" -lt 5 ]; then each=4; else each=11; fi
@@ -367,7 +369,6 @@ fn features_are_merged_although_the_engine_is_killed_ten_times() {
         case $((killed % 3)) in 0) how=before ;; 1) how=during ;; *) how=after ;; esac
     fi"#,
     );
-    // No kill during the first four calls of git: the run does not exist yet.
     let (session, kills) = run_with_kills(&test_env, &path);
     assert_eq!(kills, 10, "{}", session.transcript());
     expect_both_merged(&test_env, &session);

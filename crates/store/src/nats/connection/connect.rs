@@ -33,7 +33,7 @@ pub enum NatsConnectError {
     TooOld(String),
     #[error("JetStream is not enabled; start the server with `nats-server -js`")]
     NoJetStream,
-    /// The server gives no reason. The message names what was presented.
+    /// The server gives no reason, so the message names the credentials that it refused.
     #[error("authorization failed: {}", rejection(.0))]
     Unauthorized(NatsAuth),
     /// The client could not sign the server's challenge with our key.
@@ -123,7 +123,7 @@ async fn client(settings: &NatsSettings, notify: NoticeHandler) -> Result<Client
     Ok(client)
 }
 
-/// Fails if the server is older than [`MIN_VERSION`].
+/// Fails if the server is older than [`MIN_VERSION`]. A version that is not three numbers is accepted.
 pub(super) fn check_version(server: &ServerInfo) -> Result<(), NatsConnectError> {
     match version(&server.version) {
         Some(version) if version < MIN_VERSION => Err(NatsConnectError::TooOld(server.version.clone())),

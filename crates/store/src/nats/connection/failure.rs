@@ -23,7 +23,7 @@ pub(in crate::nats) enum RequestFailure {
     WrongSequence(BoxError),
     /// Nothing was written, and a retry may succeed: no leader, no connection, a full queue.
     Temporary(BoxError),
-    /// It may have been performed, or may still be.
+    /// No answer came: the request may have been performed, or may still be.
     Unanswered(BoxError),
     /// Nothing was written, and a retry will fail as well.
     Permanent(BoxError),

@@ -1,7 +1,7 @@
 //! Checks that the servers still hold the store that was opened.
 //!
-//! The client reconnects by itself. By then a server may have been started at the same address with another data
-//! directory, and any command creates a store in an empty one. Compare-and-set cannot tell two young stores apart: the
+//! The client reconnects by itself. Meanwhile a server may have been started at the same address with another data
+//! directory, and any command of Callboard creates a store in an empty one. Compare-and-set cannot tell two young stores apart: the
 //! same run may have the same last sequence in both. So the id of the journal is checked once per connection, before
 //! the first request, and again before an answer is used if the client has reconnected since. The server's version is
 //! checked at the same time, because servers of a cluster may differ.

@@ -1,8 +1,8 @@
 //! Outages, shared by all requests of a session.
 //!
-//! An outage starts with the first request that fails, and ends with the next answer to a request of that kind: reads
-//! from the stream, or writes to it. All requests share one outage timeout instead of waiting for it one after the
-//! other, and the outage is reported to the user once.
+//! An outage starts with the first request that fails. It ends when no kind of request fails any more: each kind, reads
+//! from one stream or writes to it, recovers with its next answer. All requests share one outage timeout instead of
+//! waiting for it one after the other, and the outage is reported to the user once.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -93,7 +93,7 @@ pub(in crate::nats) struct OutageTracker {
 struct OutageState {
     /// The kinds of requests that fail now.
     failing: HashMap<RequestKind, FailureTimes>,
-    /// When a kind of request was last answered while others failed. For this kind the outage started no earlier.
+    /// When a kind of request was last answered while others failed. If this kind fails next, its outage starts then.
     answered_at: HashMap<RequestKind, Instant>,
     /// The start of the outage that was reported.
     reported_since: Option<Instant>,
@@ -113,14 +113,16 @@ impl RequestKind {
     }
 }
 
-/// When a kind of request first and last failed.
+/// Since when a kind of request fails.
 #[derive(Debug)]
 struct FailureTimes {
+    /// The start of the first request that failed, at most one request timeout before its failure.
     since: Instant,
+    /// The last failure.
     last: Instant,
 }
 
-/// Retries the requests of one kind, and records their failures. Their failures and answers are recorded in the tracker.
+/// Retries the requests of one kind. Records their failures and answers in the tracker.
 #[derive(Debug, Clone)]
 pub(in crate::nats) struct TrackedRequests {
     outages: Arc<OutageTracker>,
@@ -162,13 +164,15 @@ impl OutageTracker {
         self.drop_stale(&mut outage, now);
         if !outage.failing.is_empty() {
             let answered_kinds = [false, true].into_iter().filter(|is_write| writes || !is_write);
-            outage.answered_at.extend(answered_kinds.map(|writes| (RequestKind::new(stream, writes), now)));
+            outage
+                .answered_at
+                .extend(answered_kinds.map(|is_write| (RequestKind::new(stream, is_write), now)));
             return;
         }
         outage.answered_at.clear();
         if let Some(since) = outage.reported_since.take() {
             drop(outage);
-            // Without a recent request the end is not known: count up to the last failure.
+            // If the last failure is long ago, the outage may have ended unnoticed: count up to that failure.
             let end = if self.is_recent(last, now) { now } else { last };
             (self.notify)(&NatsNotice::Recovered {
                 server: self.server.clone(),
@@ -193,7 +197,7 @@ impl OutageTracker {
         if outage.failing.is_empty() {
             *outage = OutageState::default();
         }
-        // A subscription starts long before it fails; it was answered until the last request timeout.
+        // A request may be a subscription that was opened long ago. It was served at least until one request timeout ago.
         let since = now.checked_sub(self.timeouts.request).map_or(started, |latest| latest.max(started));
         let failing = outage.failing.entry(kind.clone()).or_insert(FailureTimes { since, last: now });
         failing.last = now;
@@ -277,7 +281,7 @@ mod tests {
         assert!(begin.elapsed() >= Timeouts::default().outage);
     }
 
-    /// A cluster without a majority may still be readable.
+    /// A stream of a cluster without a majority may still be readable.
     #[tokio::test(start_paused = true)]
     async fn a_readable_stream_does_not_end_an_outage_of_writes() {
         let outages = outages(ignore_notices);
@@ -312,7 +316,7 @@ mod tests {
         }
     }
 
-    /// A write without an acknowledgement may be found by reading, and then is not repeated.
+    /// A write that was not acknowledged may turn out to be stored when the stream is read. Then it is not repeated.
     #[tokio::test(start_paused = true)]
     async fn recovery_is_reported_even_if_the_failed_request_is_not_repeated() {
         static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -30,12 +30,13 @@ pub(in crate::nats) struct Session {
     pub(in crate::nats) lease_duration: Duration,
     /// The size of blob chunks.
     pub(in crate::nats) chunk_size: usize,
-    /// The largest payload that the server accepts.
+    /// The largest payload that the server accepts, without headers.
     pub(in crate::nats) server_max_payload: usize,
-    /// The largest payload that the journal accepts.
+    /// The largest payload that the journal stream accepts, without headers.
     pub(in crate::nats) max_message: usize,
     pub(in crate::nats) cache: RunCache,
-    /// The write ids of the runs that were asked about, to find out whether a write landed.
+    /// The write ids in journals that were searched for an unacknowledged write, so that a second search reads only what
+    /// is new.
     pub(in crate::nats) writes: WriteIndex,
     pub(in crate::nats) warnings: Vec<NatsWarning>,
     /// Whether this session created the journal.

@@ -49,18 +49,18 @@ pub(in crate::nats) struct StreamHandle {
     pub(in crate::nats) name: String,
     pub(in crate::nats) timeouts: Timeouts,
     pub(in crate::nats) outages: Arc<OutageTracker>,
-    /// `None` for a bucket that belongs to no store.
+    /// Checks that the servers still hold the opened store. `None` if no store is open, as for a bucket that is read alone.
     pub(in crate::nats) identity: Option<Arc<StoreIdentity>>,
 }
 
-/// How many messages are read one by one before a consumer is created, which costs about as many requests.
+/// How many messages are read one by one. For more a consumer is created, which costs about as many requests.
 const SINGLE_READS: usize = 6;
 const FETCH_BATCH: usize = 500;
 /// The server removes a consumer that we could not delete.
 const CONSUMER_EXPIRY: Duration = Duration::from_secs(30);
 
 impl StreamHandle {
-    /// Retries a read until the store answers, bounded by the outage timeout.
+    /// Retries a read until the store answers, bounded by the outage timeout, which all requests share.
     pub(in crate::nats) async fn retry_read<T, A: Future<Output = Result<T, RequestFailure>>>(
         &self,
         doing: &'static str,
@@ -105,11 +105,12 @@ impl StreamHandle {
         self.outages.record_answer(&self.name, false);
     }
 
-    /// Records that the stream accepted a write, acknowledged or found by reading.
+    /// Records that the stream answers writes: it acknowledged or refused one, or a read found one that had no answer.
     pub(in crate::nats) fn record_write(&self) {
         self.outages.record_answer(&self.name, true);
     }
 
+    /// Returns a back-off for retries after conflicts with other writers, bounded by the conflict timeout.
     pub(in crate::nats) fn conflict_backoff(&self, doing: &'static str) -> Backoff {
         Backoff::with_own_timeout(&self.server, doing, self.timeouts.conflict)
     }
@@ -183,7 +184,7 @@ impl StreamHandle {
             answer.await
         };
         let acknowledged = publish.await;
-        // The write may have landed in our store, or in the one that replaced it.
+        // If the identity cannot be confirmed, the write may be in our store or in the one that replaced it.
         self.check_identity().await.map_err(|failure| RequestFailure::Unanswered(failure.into_source()))?;
         match acknowledged {
             Ok(acknowledgement) => {
@@ -193,7 +194,7 @@ impl StreamHandle {
             Err(error) => {
                 let failure =
                     self.detect_deleted_stream(RequestFailure::from_publish(error, &self.name)).await;
-                // A refusal is an answer, too.
+                // A refusal shows that the stream answers writes, too.
                 if matches!(failure, RequestFailure::WrongSequence(_)) {
                     self.record_write();
                 }
@@ -307,11 +308,12 @@ impl StreamHandle {
             })
             .await
             .map_err(|error| RequestFailure::from_request(error, &self.name))?;
-        let before = (*next, found.len());
+        let (old_next, old_count) = (*next, found.len());
         let mut fetched = self.fetch_from(&consumer, next, to, found).await;
         if let Err(failure) = self.check_identity().await {
-            *next = before.0;
-            found.truncate(before.1);
+            // These messages may be from another store.
+            *next = old_next;
+            found.truncate(old_count);
             fetched = Err(failure);
         }
         let (stream, name) = (self.stream.clone(), consumer.cached_info().name.clone());

@@ -54,17 +54,17 @@ impl<'s> StreamSetup<'s> {
         Ok((Self { settings, outages, context, clustered, warnings, is_new: false, identity: None }, client))
     }
 
-    /// Finds the journal, the blobs and the leases, or creates them. Fails if one of them was deleted.
+    /// Finds the journal, the blobs and the leases, or creates them. Fails if the journal or the blobs were deleted.
     ///
-    /// The journal is created first and looked up last, the leases the other way round. So a store that is just being
-    /// created never has blobs or leases without a journal, nor a journal with messages but without blobs: in both
-    /// cases a stream was deleted.
+    /// Another process may be creating the store at the same time, so the order matters. The journal is created first and
+    /// looked up last. The leases are looked up first and created last. A stream was deleted if there are blobs or leases
+    /// without a journal, or if there is a journal with messages but without blobs.
     pub(super) async fn find_or_create(&mut self) -> Result<[Stream; 3], Unavailable> {
         let leases = self.find(LEASES).await?;
         let mut blobs = self.find(BLOB_STREAM).await?;
         let journal = self.find(JOURNAL).await?;
         if blobs.is_none() && journal.is_some() {
-            // Another process may be creating the store.
+            // Another process may have created them since the first look.
             blobs = self.find(BLOB_STREAM).await?;
         }
         let journal = match (journal, &blobs) {
@@ -91,6 +91,7 @@ impl<'s> StreamSetup<'s> {
                 return Err(self.stream_deleted(BLOB_STREAM));
             }
             None => {
+                // NATS stores the chunks (C) and the metadata (M) of objects under these subjects.
                 let subjects = ["C", "M"].map(|kind| format!("$O.{BLOBS}.{kind}.>")).to_vec();
                 let name = BLOB_STREAM.to_owned();
                 let config = stream::Config {
@@ -141,6 +142,7 @@ impl<'s> StreamSetup<'s> {
         config.num_replicas = self.settings.replicas;
         let (doing, request_timeout) = ("create the streams of", self.settings.timeouts.request);
         let mut outage = self.outages.writes(&config.name).backoff(doing);
+        // Waiting for more servers is no outage, so it has a timeout of its own.
         let mut replicas_backoff = Backoff::with_own_timeout(&self.settings.server(), doing, request_timeout);
         loop {
             let error = match self.context.create_stream(&config).await {
@@ -209,6 +211,7 @@ impl<'s> StreamSetup<'s> {
         }
     }
 
+    /// Returns the stream together with what requests to it need.
     pub(in crate::nats) fn handle(&self, stream: Stream) -> StreamHandle {
         StreamHandle {
             server: self.settings.server(),

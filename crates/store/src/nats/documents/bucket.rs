@@ -17,10 +17,10 @@ use crate::nats::connection::{
 use crate::nats::health::NatsWarning;
 use crate::nats::journal::{RUN_SUBJECT_PREFIX, is_unreadable};
 
-/// How many entries of a key the bucket keeps. The journal keeps all of them.
+/// How many entries of a key the bucket keeps. The journal keeps a copy of every commit.
 const HISTORY: i64 = 50;
 
-/// Prefix of the keys that keep what other clients wrote.
+/// Prefix of the keys that keep entries of other clients which Callboard replaced.
 pub(super) const RECOVERY_PREFIX: &str = "recovery.";
 
 /// The stream of a bucket.
@@ -105,8 +105,8 @@ impl Session {
         Ok(self.cache_bucket(&setup, name, stream, true))
     }
 
-    /// Creates deleted buckets again. Their sequences continue after every sequence the journal knows, so that tokens
-    /// stay unique.
+    /// Creates deleted buckets again and returns their names. Their sequences continue after every sequence the journal knows,
+    /// so that tokens stay unique.
     pub(in crate::nats) async fn rebuild_buckets(&self) -> Result<Vec<String>, Unavailable> {
         let setup = self.setup();
         let (mut rebuilt, mut highest) = (Vec::new(), None);

@@ -1,6 +1,6 @@
-//! A commit of a run whose document is in a bucket: an entry there, by compare-and-set, and a copy in the journal.
+//! A commit of a run whose document is in a bucket: an entry of the bucket, by compare-and-set, and a copy in the journal.
 //!
-//! The entry is the commit. The copy is written before the commit is acknowledged, so that the journal has everything
+//! The entry of the bucket is the commit. The copy is written before the commit is acknowledged, so that the journal has everything
 //! that is acted on. If the process dies in between, the next reader writes the copy.
 
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Session {
             let current = self.reconcile(&commit.run).await?;
             let slot = match &current.slot {
                 Some(slot) if current.head().exists() => slot,
-                // The first document of the run: the journal needs the bucket's marker before.
+                // The first commit of the run: the journal must have the bucket's marker before the bucket has the entry.
                 Some(slot) => {
                     self.bucket_for_writing().await?;
                     slot
@@ -54,8 +54,8 @@ impl Session {
             }
             check(&commit, &current)?;
             if let Some((expected, source)) = refused.take() {
-                // The run has not changed since. If the expected entry is still the newest, the server refused without
-                // a conflict; otherwise another client has written the same document again.
+                // `check` passed, so the document has not changed since. If the expected entry is still the newest, the
+                // server refused without a conflict. Otherwise another client has written the newest entry again, unchanged.
                 let backoff = if expected == after { &mut *outage } else { &mut conflicts };
                 backoff.wait(RequestFailure::Temporary(source)).await?;
             }
@@ -133,7 +133,7 @@ impl Session {
         let plan = self.plan(commit, options, tip).await?;
         let mut document = self.document_for(commit, current, slot).await?;
         let mut outgoing = plan.outgoing(commit);
-        // The copy in the journal carries the head of the run as well.
+        // Half of a message, because the copy in the journal has the head of the run next to the delta.
         if json(&plan.delta).len() > MAX_INLINE_DELTA.min(self.max_message / 2) {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
         }
@@ -163,7 +163,7 @@ impl Session {
         slot: &DocumentSlot,
     ) -> Result<Map<String, Value>, CommitError> {
         let Some(document) = &commit.document else {
-            // The document is unchanged. If the newest entry is not ours, the caller must supply the document.
+            // The document is unchanged. If another client wrote the newest entry, the caller must supply the document.
             return slot.document.clone().ok_or_else(|| conflict(commit, current));
         };
         let document = serde_json::from_str(document).expect("BUG: a document is an object as JSON text");

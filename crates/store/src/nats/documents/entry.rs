@@ -68,6 +68,7 @@ pub(in crate::nats) fn encode(
     head: &Head,
     outgoing: &OutgoingCommit<'_>,
 ) -> Bytes {
+    // The reference to this entry is for heads in the journal: the entry's own sequence is not known before the write.
     let head = Head { document_entry: None, ..head.clone() };
     let content = json!({ "commit": outgoing });
     let mut part =
@@ -104,7 +105,7 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
     {
         return Err(MessageError::Newer { sequence: found.sequence, found: format });
     }
-    // Parsed from its text, because the delta is kept as raw JSON.
+    // Parsed from its text, because the delta is a `RawValue`, which cannot be parsed from a `Value`.
     let parsed = serde_json::from_str::<EnginePart>(&part.to_string());
     let Ok(EnginePart {
         document_digest,
@@ -131,7 +132,7 @@ pub(in crate::nats) fn parse_entry(run: &RunId, found: &StoredMessage) -> Result
 }
 
 impl DocumentEntry {
-    /// Whether it is this commit, or a repetition of it.
+    /// Whether the entry was written by the referenced commit: by the same write, with the same document.
     pub(in crate::nats) fn matches(&self, document_entry: &EntryRef) -> bool {
         self.committed.write_id == document_entry.write_id && self.digest == document_entry.digest
     }

@@ -15,9 +15,10 @@ use crate::nats::connection::{Conflict, Lookup, Session};
 use crate::nats::journal::{CONCURRENCY, json};
 
 impl Session {
-    /// Keeps every external write since our last entry under a key of its own. Idempotent.
+    /// Stores every external write since the newest entry of Callboard, up to `external_write`, under a key of its own.
+    /// Idempotent.
     ///
-    /// Returns the key of the newest one, or `None` if it has no bytes.
+    /// Returns the key of `external_write`, or `None` if it has no bytes, as a deletion.
     pub(in crate::nats) async fn quarantine_external_writes(
         &self,
         run: &RunId,
@@ -55,7 +56,7 @@ impl Session {
                 }
                 _ => body,
             };
-            // A conflict means that another process keeps the same bytes.
+            // A conflict means that another process has stored the same bytes.
             let _conflict_is_fine: Result<_, Conflict> =
                 bucket.handle.append(&key_subject(&bucket.name, &quarantined), 0, body).await?;
             newest_key = (sequence == external_write.sequence).then_some(quarantined).or(newest_key);
@@ -63,7 +64,8 @@ impl Session {
         Ok(newest_key)
     }
 
-    /// Returns the runs whose first commit has no copy in the journal. A deleted bucket has none.
+    /// Returns the runs whose first commit is in the bucket and has no copy in the journal yet. A deleted bucket has no
+    /// runs.
     pub(in crate::nats) async fn uncopied_runs(
         &self,
         copied: &BTreeSet<RunId>,

@@ -1,7 +1,8 @@
 //! A run as journal and bucket together describe it.
 //!
 //! The entry in the bucket is the commit, and the journal has a copy of what it changed. A reader that finds a copy
-//! missing writes it. After that the newest entry is the journal's newest commit, or an external write.
+//! missing writes it. After that the newest entry is the journal's newest commit, or an external write: one that another
+//! program made at the document's key.
 
 use std::time::Instant;
 
@@ -34,7 +35,7 @@ pub(in crate::nats) struct DocumentSlot {
     pub(in crate::nats) subject: String,
     /// The sequence of the newest entry, 0 if there is none.
     pub(in crate::nats) last: u64,
-    /// The document, if the newest entry is ours.
+    /// The document, if the newest entry is a commit.
     pub(in crate::nats) document: Option<Map<String, Value>>,
     pub(in crate::nats) external_write: Option<ExternalWrite>,
 }
@@ -187,7 +188,7 @@ impl Session {
         parse_entry(run, found).map_err(|error| self.message_error(run, error))
     }
 
-    /// Reads what was written to the key since the newest copy.
+    /// Reads what was written to the key since the newest commit that the journal has. Stops at the first commit that it lacks.
     async fn changes_since_copy(
         &self,
         run: &RunId,
@@ -201,6 +202,7 @@ impl Session {
             return Ok(changes);
         }
         let written = if expected_sequence(newest) == Some(after) {
+            // By compare-and-set, so nothing was written in between.
             vec![newest.clone()]
         } else {
             slot.bucket.handle.scan(&slot.subject, after + 1, slot.last).await?
@@ -300,11 +302,11 @@ fn json_text(document: Map<String, Value>) -> String {
     Value::Object(document).to_string()
 }
 
-/// What was written to a key since the newest copy.
+/// What was written to a key since the newest commit that the journal has.
 struct SlotChanges {
     /// The next commit, if the journal has no copy of it.
     uncopied: Option<Box<DocumentEntry>>,
-    /// The oldest entry left is not the next commit.
+    /// The next commit is gone: the first one found is a later one.
     gap: Option<MessageError>,
     /// The number of external writes.
     external_writes: usize,

@@ -1,5 +1,5 @@
-//! A bucket that is opened without a store. `import` reads the bucket of another program and deletes keys from it.
-//! `recover` reads the documents of a store that has lost a stream. No store is created.
+//! A bucket that is opened without opening or creating a store. `import` reads the bucket of another program and deletes
+//! keys from it. `recover` reads the documents of a store that has lost a stream.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
@@ -66,8 +66,8 @@ impl StandaloneBucket {
         Ok(entries)
     }
 
-    /// Returns an entry of ours with its large values in place of their references. A missing blob leaves the
-    /// reference, and an entry of another program is unchanged.
+    /// Returns an entry that Callboard wrote, with its large values in place of their references. The reference to a missing or
+    /// damaged blob stays. An entry of another program is returned unchanged.
     pub async fn inline_blobs(&self, entry: &KvEntry) -> Result<KvEntry, Unavailable> {
         let Some(blobs) = &self.blobs else { return Ok(entry.clone()) };
         let Ok(mut document) = serde_json::from_slice::<Map<String, Value>>(&entry.value) else {

@@ -55,8 +55,8 @@ impl Session {
         }
     }
 
-    /// Writes the next epoch, but no lower one than `min_epoch`, to the run's subject. No commit of an earlier engine
-    /// lands after it.
+    /// Writes the next epoch to the run's subject of the journal. From then on every commit of an earlier engine fails.
+    /// `min_epoch` keeps epochs growing if the earlier ones are not in this journal: the run was imported or removed.
     pub(in crate::nats) async fn write_next_epoch(
         &self,
         run: &RunId,
@@ -65,10 +65,10 @@ impl Session {
     ) -> Result<Epoch, Unavailable> {
         let mut conflicts = self.journal.conflict_backoff("become the engine at");
         loop {
-            let tip = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
-            let epoch = tip.head.epoch.next().max(min_epoch);
-            let tip = JournalEnd { head: Head { epoch, ..tip.head }, ..tip };
-            match self.append_content(run, tip, &Content::EngineLock { lease: lease.to_owned() }).await? {
+            let end = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
+            let epoch = end.head.epoch.next().max(min_epoch);
+            let end = JournalEnd { head: Head { epoch, ..end.head }, ..end };
+            match self.append_content(run, end, &Content::EngineLock { lease: lease.to_owned() }).await? {
                 Ok(()) => return Ok(epoch),
                 Err(Conflict) => {
                     conflicts

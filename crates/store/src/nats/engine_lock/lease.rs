@@ -95,7 +95,7 @@ fn subject(run: &RunId) -> String {
     format!("callboard.lease.{}", escape(run))
 }
 
-/// Three, so that two of them may fail.
+/// A lease lasts this many renewal periods, so that one failed renewal does not end it.
 const RENEWALS_PER_LEASE: u32 = 3;
 
 impl Session {

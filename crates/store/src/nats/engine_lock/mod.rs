@@ -1,4 +1,4 @@
-//! The engine lock: a lease excludes a second engine, and an epoch in the journal fences the first.
+//! The engine lock: a lease keeps a second engine out, and a new epoch in the journal fences an engine that has lost its lease.
 
 mod acquire;
 mod lease;

@@ -1,4 +1,4 @@
-//! What `doctor` and `recover` report about a store.
+//! What `doctor` and `recover` report about a store on NATS.
 
 mod missing_blobs;
 mod unknown_messages;

@@ -15,7 +15,7 @@ use crate::nats::journal::{CONCURRENCY, MessageError, decode, is_unreadable, sub
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMessage {
     pub run: RunId,
-    /// Its sequence in the journal.
+    /// Its number in the journal stream.
     pub sequence: u64,
 }
 
@@ -51,7 +51,7 @@ impl Session {
         Ok(unknown.map(|found| UnknownMessage { run: run.clone(), sequence: found.sequence }).collect())
     }
 
-    /// Stores a message as an object and removes it from the journal. Idempotent.
+    /// Stores an unknown message as an object and removes it from the journal. Idempotent.
     pub(in crate::nats) async fn quarantine_message(
         &self,
         message: &UnknownMessage,

@@ -11,14 +11,14 @@ pub enum NatsWarning {
     FewerReplicas { stream: String, wanted: usize, found: usize, single_server: bool },
     /// The maximum age of the lease stream differs from the configured lease. That of the stream is used.
     LeaseDiffers { stream: String, wanted: Duration, found: Duration },
-    /// A setting differs from what we would create. The stream is used as it is.
+    /// A setting is not the one with which Callboard creates this stream. The stream is used as it is.
     ConfigDiffers { stream: String, setting: &'static str, found: String },
     /// The stream was deleted. It is not created again, and runs that need it cannot continue.
     StreamDeleted { stream: String },
 }
 
 impl NatsWarning {
-    /// Says which failures a stream with this many replicas survives.
+    /// Says which failures a stream survives that has fewer than the configured replicas, so at most four.
     #[must_use]
     pub fn failure_tolerance(replicas: usize) -> &'static str {
         // A majority of the replicas must be up.

@@ -42,7 +42,7 @@ pub(in crate::nats) struct RunCache {
     pending_writes: Mutex<HashMap<WriteId, PendingWrite>>,
 }
 
-/// Where an unacknowledged write may land, and after which sequence.
+/// Where an unacknowledged write may still be stored, and the sequence that must then be the last one before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PendingWrite {
     Journal(u64),
@@ -50,7 +50,7 @@ pub(super) enum PendingWrite {
 }
 
 impl RunCache {
-    /// Removes and returns the tip of a run if it is at `token`. The caller puts it back after use.
+    /// Removes and returns what is known of a run if its token is `token`. The caller puts it back after use.
     pub(in crate::nats) fn take(&self, run: &RunId, token: Token) -> Option<JournalEnd> {
         let mut runs = lock(&self.runs);
         if runs.get(run)?.head.token() == token { runs.remove(run) } else { None }
@@ -64,21 +64,21 @@ impl RunCache {
         lock(&self.runs).get(run).cloned()
     }
 
-    pub(in crate::nats) fn put(&self, run: &RunId, tip: JournalEnd) {
+    pub(in crate::nats) fn put(&self, run: &RunId, end: JournalEnd) {
         let mut runs = lock(&self.runs);
         if runs.len() >= MAX_RUNS {
             runs.clear();
         }
-        let has_index = tip.index.is_some();
-        runs.insert(run.clone(), tip);
-        if has_index && runs.values().filter(|tip| tip.index.is_some()).count() > MAX_INDEXES {
+        let has_index = end.index.is_some();
+        runs.insert(run.clone(), end);
+        if has_index && runs.values().filter(|end| end.index.is_some()).count() > MAX_INDEXES {
             for (_, other) in runs.iter_mut().filter(|(other, _)| *other != run) {
                 other.index = None;
             }
         }
     }
 
-    /// Whether the commits of a run are entries of a bucket. `None` if the run is not cached.
+    /// Whether the commits of a run are entries of a bucket. `None` if the run is not cached or does not exist.
     pub(super) fn has_document(&self, run: &RunId) -> Option<bool> {
         let runs = lock(&self.runs);
         let head = &runs.get(run)?.head;

@@ -1,4 +1,4 @@
-//! A commit: one message on the run's subject, by compare-and-set.
+//! A commit: one message on the run's subject, by compare-and-set with the tip, which is the last message there.
 
 use jiff::Timestamp;
 use protocol::RunId;
@@ -211,7 +211,7 @@ impl Session {
     }
 }
 
-/// Options of commits that belong to an import.
+/// What differs in the commits of an import. The default is for all other commits.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct CommitOptions {
     /// When the run was created, if not now.
@@ -220,13 +220,13 @@ pub(in crate::nats) struct CommitOptions {
     pub(super) importing: bool,
 }
 
-/// An encoded message, and the run after it has landed.
+/// An encoded message, and the commit that it encodes.
 struct EncodedCommit {
     payload: bytes::Bytes,
     plan: CommitPlan,
 }
 
-/// A commit before it is encoded.
+/// A commit before it is encoded: the tip that it follows, the run's head after it, and its delta.
 pub(in crate::nats) struct CommitPlan {
     pub(in crate::nats) tip: JournalEnd,
     pub(in crate::nats) head: Head,

@@ -1,5 +1,5 @@
-//! Importing a whole run. Its commits are ordinary messages; all but the last are marked as importing, and the run does
-//! not exist before the last one.
+//! Imports a whole run. Each of its commits is an ordinary message of the journal. All but the last are marked as importing:
+//! the run exists only when the last one is written.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use crate::run_writer::BufferedRun;
 use crate::{ExternalWrite, KvEntry, LockPurpose};
 
 impl Session {
+    /// Writes a run whose commits were collected in memory.
     pub(in crate::nats) async fn put_run(
         self: &Arc<Self>,
         buffered: BufferedRun,
@@ -40,6 +41,7 @@ impl Session {
                 commit.document = None;
                 position = self.commit_with(commit, &CommitOptions { created, importing: true }).await?;
             }
+            // The last commit overwrites the entry that the run replaces. Any other external write makes it fail.
             last.expected = match self.reconcile(&run).await?.external_write() {
                 Some(write) if replaced_entry.is_some_and(|entry| is_same_entry(write, &entry)) => {
                     Position { token: Token(write.sequence), ..position }
@@ -56,7 +58,7 @@ impl Session {
 
     /// Removes what an interrupted import left. Fails if the run exists.
     async fn remove_incomplete_import(&self, run: &protocol::RunId) -> Result<(), RunWriteError> {
-        let mut outage = self.journal.write_backoff("remove an incomplete import from");
+        let mut backoff = self.journal.write_backoff("remove an incomplete import from");
         while let Some(last) = self.last_journal_record(run).await? {
             if last.head.exists() {
                 let (run, found) = (run.clone(), last.head.revision);
@@ -64,18 +66,19 @@ impl Session {
                     CommitError::Conflict { run, expected: Position::absent().revision, found }.into()
                 );
             }
+            // Messages without a commit, such as epochs, may stay.
             if !last.head.has_commits() {
                 break;
             }
             if let Err(failure) = self.journal.purge_through(subject(run), last.sequence).await {
-                outage.wait(failure).await?;
+                backoff.wait(failure).await?;
             }
         }
         Ok(())
     }
 }
 
-/// Compares the bytes as well, because the entry may have been read from another server.
+/// Compares the bytes as well: if the entry was read from another server, its sequence alone proves nothing.
 fn is_same_entry(write: &ExternalWrite, entry: &KvEntry) -> bool {
     write.sequence == entry.revision && write.body.as_ref() == Some(&entry.value)
 }

@@ -37,6 +37,7 @@ impl RunIndex {
     /// Returns the checkpoint for `delta`, which replaces everything before it.
     pub(in crate::nats) fn checkpoint(&self, delta: &Delta, snapshot: String) -> Checkpoint {
         let mut after = self.clone();
+        // The parts of `delta` get 0 and are left out: they are in the message that carries the checkpoint.
         after.apply(0, delta);
         after.parts.retain(|_, sequence| *sequence != 0);
         Checkpoint {

@@ -34,11 +34,12 @@ pub(in crate::nats) struct Head {
     pub(in crate::nats) checkpoint: Option<u64>,
     /// The epoch of the newest engine.
     pub(in crate::nats) epoch: Epoch,
+    /// A few fields for `callboard ls`, replaced by each commit.
     pub(in crate::nats) summary: String,
     /// The run is being imported and does not exist yet.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in crate::nats) importing: bool,
-    /// The entry that is the newest commit, if the document is in a bucket. Missing in the entry itself.
+    /// If the document is in a bucket: the entry of the bucket that is the newest commit. The head in that entry does not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::nats) document_entry: Option<EntryRef>,
 }
@@ -69,7 +70,7 @@ impl Head {
         }
     }
 
-    /// Whether the run exists. Its engine may hold it before the first commit.
+    /// Whether the run exists. An engine may have taken its lock before the first commit: then there is a head, and no run.
     pub(in crate::nats) fn exists(&self) -> bool {
         self.has_commits() && !self.importing
     }
@@ -88,7 +89,7 @@ impl Head {
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum Content {
     Commit(CommitMessage),
-    /// A new engine. On the run's own subject, so that it fails every compare-and-set of the engine before.
+    /// A new engine has taken the lock. On the run's own subject, so that the next compare-and-set of the engine before it fails.
     EngineLock {
         /// The id of the lease. It makes the message unique to its writer.
         lease: String,
@@ -99,8 +100,9 @@ pub(in crate::nats) enum Content {
         id: String,
         views: Vec<ViewMark>,
     },
-    /// No content: it occupies the sequence of an unacknowledged write, which then cannot land any more.
+    /// No content. It takes the place of an unacknowledged write, which fails its compare-and-set if it arrives later.
     Fence {
+        /// The id of that write.
         against: WriteId,
     },
 }
@@ -120,7 +122,7 @@ pub(in crate::nats) struct CommitMessage {
 #[serde(rename_all = "snake_case")]
 pub(in crate::nats) enum DeltaLocation {
     Inline(Box<RawValue>),
-    /// After the first line of the message, which has only the lengths.
+    /// In the same message, after its first line, which only has the lengths.
     Trailer(Trailer),
     Blob(Digest),
 }

@@ -49,7 +49,8 @@ impl Session {
         Ok(Some(loaded))
     }
 
-    /// Returns `None` for a run with a document, because external writes are not entries.
+    /// Returns `None` if the run does not exist or is older than `before`, and for every run whose document is in a bucket:
+    /// external writes of that document are no entries.
     pub(in crate::nats) async fn catch_up(
         &self,
         run: &RunId,
@@ -107,8 +108,8 @@ impl Session {
         Ok(replayed)
     }
 
-    /// Returns the view marks that a checkpoint lacks because they came between its entry and the copy of it. Only runs
-    /// with a document can have such marks.
+    /// Returns the view marks that a checkpoint lacks: they were recorded after its commit was made in the bucket, and before
+    /// the copy of it (`checkpoint`) was appended to the journal. Only runs with a document in a bucket can have such marks.
     async fn view_marks_before_copy(
         &self,
         run: &RunId,
@@ -119,6 +120,7 @@ impl Session {
         if checkpoint.head.document_entry.is_none() || between.is_empty() {
             return Ok(Vec::new());
         }
+        // `records` includes the last sequence, that of the copy: it must be a message of the run, and is no view mark.
         let between = self.records(run, between.start, between.end).await?;
         let marks = between.into_iter().filter_map(|record| match record.content {
             Content::ViewMarks { views, .. } => Some(views),
@@ -281,7 +283,7 @@ impl Session {
     /// Returns all runs, oldest first.
     pub(in crate::nats) async fn runs(&self) -> Result<Vec<RunListing>, ReadError> {
         let requests = self.run_names().await?.into_iter().map(async |run| {
-            // The journal is enough to list a run. The bucket is read only for a run without messages.
+            // The journal is enough to list a run. The bucket is read only for a run that has no commit in the journal.
             let newest = async {
                 match self.last_journal_record(&run).await?.filter(|record| record.head.exists()) {
                     Some(newest) => Ok(Some(newest)),

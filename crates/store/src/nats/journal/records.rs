@@ -30,7 +30,7 @@ pub(in crate::nats) fn escape(run: &RunId) -> String {
     token
 }
 
-/// Returns the run of a subject, or `None` if it belongs to no run.
+/// Returns the run of a subject, or `None` if the subject is not the one that [`subject`] makes of a run.
 pub(in crate::nats) fn run_of(subject: &str) -> Option<RunId> {
     let token = subject.strip_prefix(RUN_SUBJECT_PREFIX)?;
     let run = RunId::new(token.replace("=2E", ".").replace("=3D", "=")).ok()?;
@@ -63,7 +63,7 @@ impl Session {
         found.map(|found| decode(&found).map_err(|error| self.message_error(run, error))).transpose()
     }
 
-    /// Returns the last message of any kind.
+    /// Returns the last message on the run's subject, a commit or not. Does not look into the bucket.
     pub(in crate::nats) async fn last_journal_record(
         &self,
         run: &RunId,
@@ -80,9 +80,10 @@ impl Session {
         self.get_record(run, Lookup::From(sequence)).await
     }
 
-    /// Returns the last message of a run, or `None` if the run does not exist.
+    /// Copies what was committed in the bucket to the journal, then returns the last message of the run; `None` if the run
+    /// does not exist.
     ///
-    /// Falls back to the journal if the bucket was deleted, so that the past stays readable.
+    /// If the bucket was deleted, returns the last message of the journal, so that the past stays readable.
     pub(in crate::nats) async fn last_reconciled_record(
         &self,
         run: &RunId,
@@ -109,7 +110,8 @@ impl Session {
 
     /// Finds the commit of a revision, which is not newer than `newest`.
     ///
-    /// Revisions grow with sequences, so a binary search finds it. The server skips messages of other runs.
+    /// Revisions grow with sequences, so a binary search finds it. The server skips messages of other runs. Messages that are
+    /// not commits have the revision of the commit before them.
     pub(super) async fn find_commit(
         &self,
         run: &RunId,
@@ -185,14 +187,14 @@ impl Session {
         }
     }
 
-    /// Returns the runs that have messages, ours or not.
+    /// Returns the runs whose subject has messages, written by Callboard or not.
     pub(in crate::nats) async fn runs_with_messages(&self) -> Result<BTreeSet<RunId>, Unavailable> {
         let subjects = self.journal.subjects(&format!("{RUN_SUBJECT_PREFIX}*")).await?;
         Ok(subjects.iter().filter_map(|subject| run_of(subject)).collect())
     }
 
-    /// Returns the runs that have messages or a first commit without a copy, sorted by name. A run with an engine lock
-    /// only is among them.
+    /// Returns the runs that have messages in the journal, or a first commit in the bucket that was not copied to it yet,
+    /// sorted by name. A run that has only an engine lock is among them.
     pub(in crate::nats) async fn run_names(&self) -> Result<Vec<RunId>, Unavailable> {
         let mut runs = self.runs_with_messages().await?;
         let uncopied = self.uncopied_runs(&runs).await?;

@@ -1,4 +1,7 @@
-//! Finding out whether an unacknowledged write landed.
+//! Finding out whether an unacknowledged write landed: whether the server stored it.
+//!
+//! A sequence is the number that NATS gives a message of a stream. A write lands only if the last message of its subject has
+//! the sequence that the write expects.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,11 +20,11 @@ use crate::error::ReadError;
 use crate::nats::connection::{Lookup, RequestFailure, Session};
 use crate::nats::documents::{DocumentSlot, deletion_headers, is_deleted};
 
-/// The write ids of runs, so that a second call does not read the journal again.
+/// The write ids in the journals of runs, so that a second search reads only what is new.
 #[derive(Debug, Default)]
 pub(in crate::nats) struct WriteIndex(Mutex<HashMap<RunId, IndexedWrites>>);
 
-/// The write ids up to a sequence.
+/// The write ids in the journal of one run, up to a sequence.
 #[derive(Debug, Default)]
 struct IndexedWrites {
     up_to: u64,
@@ -29,6 +32,7 @@ struct IndexedWrites {
 }
 
 impl Session {
+    /// Returns the position of a write that was not acknowledged, or `None` if it did not land.
     pub(in crate::nats) async fn resolve_unknown_write(
         &self,
         run: &RunId,
@@ -41,7 +45,8 @@ impl Session {
         }
     }
 
-    /// Occupies the sequence that the write expects. After that it has landed or never will.
+    /// Appends a message without content that expects the same sequence as the write. Only one of the two can land, so the
+    /// write has landed by then or never will.
     async fn resolve_journal_write(
         &self,
         run: &RunId,
@@ -50,23 +55,23 @@ impl Session {
     ) -> Result<Option<Position>, ReadError> {
         let mut backoff = self.journal.write_backoff("resolve a write at");
         loop {
-            let tip = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
-            if tip.sequence != after {
+            let end = JournalEnd::of(self.last_journal_record(run).await?.as_ref());
+            if end.sequence != after {
                 let landed = self.landed_after(run, write_id, after).await?;
                 self.cache.remove_pending_write(write_id);
                 return Ok(landed);
             }
-            let fence = encode(&tip.head, &Content::Fence { against: write_id });
+            let fence = encode(&end.head, &Content::Fence { against: write_id });
             match self.journal.append_once(&subject(run), after, fence).await {
-                // The next iteration finds this message at the sequence of the write.
+                // The next iteration finds this message in the place of the write.
                 Ok(_) => {}
                 Err(failure) => backoff.wait(failure).await?,
             }
         }
     }
 
-    /// Occupies the sequence in the bucket by repeating the newest entry. Without one, by an entry that deletes the
-    /// key.
+    /// Writes the newest entry of the bucket once more, or a deletion if there is none, and expects the same sequence as the
+    /// write. Only one of the two can land, so the write has landed by then or never will.
     async fn resolve_bucket_write(
         &self,
         run: &RunId,
@@ -75,6 +80,7 @@ impl Session {
     ) -> Result<Option<Position>, ReadError> {
         let (mut outage, mut conflicts) = (None, self.journal.conflict_backoff("resolve a write at"));
         loop {
+            // Copies to the journal what was committed in the bucket.
             let current = self.reconcile(run).await?;
             let slot = current.slot.filter(|slot| slot.last == after);
             let Some(slot) = slot else {
@@ -98,13 +104,14 @@ impl Session {
                 }
             };
             match bucket.handle.append_with(&subject, after, payload, headers).await {
-                // The next iteration finds the entry.
+                // The next iteration finds this entry in the place of the write.
                 Ok(_) => {}
                 Err(failure) => outage.wait(failure).await?,
             }
         }
     }
 
+    /// Searches the journal for a write, without preventing that it lands later.
     pub(in crate::nats) async fn find_write(
         &self,
         run: &RunId,

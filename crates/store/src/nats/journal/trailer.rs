@@ -1,7 +1,7 @@
-//! The bodies of a delta, which follow the first line of a message unescaped.
+//! The bodies of a delta, which follow the first line of a message unescaped. The first line is JSON and has their lengths.
 //!
-//! Most bodies are JSON. As JSON strings they would be a fifth longer, and escaping them would double our CPU time per
-//! commit. So the line gives the length of each body.
+//! Most bodies are JSON, too. As JSON strings they would be a fifth longer, and escaping them would double our CPU time per
+//! commit.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::message::Delta;
 use crate::commit::{OutboxItem, Part, ViewMark};
 
-/// The lengths of what follows the line: the entry, the bodies of the parts, those of the outbox.
+/// A delta as the first line has it, with lengths in place of the bodies. They follow in this order: entry, parts, outbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::nats) struct Trailer {
     /// Lengths are in bytes.
@@ -23,7 +23,7 @@ pub(in crate::nats) struct Trailer {
     outbox: Vec<(String, usize)>,
     #[serde(default)]
     views: Vec<ViewMark>,
-    /// Set by the decoder.
+    /// What follows the first line; set by the decoder.
     #[serde(skip)]
     pub(in crate::nats) bodies: Bytes,
 }
@@ -63,7 +63,7 @@ pub(in crate::nats) fn bodies(delta: &Delta) -> impl Iterator<Item = &str> {
 }
 
 impl Trailer {
-    /// Restores the delta. `None` if the lengths do not match.
+    /// Returns the delta, or `None` if the lengths do not match the bodies.
     pub(in crate::nats) fn delta(&self) -> Option<Delta> {
         let mut rest = std::str::from_utf8(&self.bodies).ok()?;
         let mut body = |length: usize| {

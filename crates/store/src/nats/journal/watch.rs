@@ -55,7 +55,7 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// After this time without messages the stream is checked: the consumer waits for ever on a deleted stream.
+/// After this time without messages `next` reads the newest commit, because a consumer of a deleted stream waits for ever.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 /// How long to wait for messages that the server has announced, if there are entries to return already.
 const BATCH_WAIT: Duration = Duration::from_millis(200);
@@ -89,7 +89,8 @@ impl Watch {
         self.after
     }
 
-    /// Returns the next entries. Cancel-safe, because received messages are kept until they are returned.
+    /// Returns the next entries; an empty list after an external write to the document. Cancel-safe, because received
+    /// messages are kept until they are returned.
     pub(crate) async fn next(&mut self) -> Result<Vec<StoredEntry>, ReadError> {
         let mut outage = self.session.journal.read_backoff("watch");
         loop {

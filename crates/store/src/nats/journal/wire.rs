@@ -1,4 +1,4 @@
-//! Encoding of messages: one line of JSON, followed by the bodies of a commit.
+//! Encoding of messages: one line of JSON, which for most commits is followed by the bodies of entry, parts and outbox.
 
 use bytes::Bytes;
 use protocol::Revision;
@@ -27,7 +27,7 @@ pub(in crate::nats) enum MessageError {
     Newer { sequence: u64, found: u32 },
     #[error("message {sequence} was not written by callboard")]
     Unknown { sequence: u64, source: serde_json::Error },
-    /// Our format, but perhaps written by a version with more kinds of content.
+    /// It has our format, so Callboard wrote it: perhaps a version with more kinds of content.
     #[error("message {sequence} has a known format and cannot be parsed")]
     Malformed { sequence: u64, source: serde_json::Error },
     #[error("entry {sequence} has revision {found}, and the journal ends at revision {newest}")]
@@ -44,8 +44,8 @@ pub(in crate::nats) fn encode(head: &Head, content: &Content) -> Bytes {
     encode_line(head, content, 0).into()
 }
 
-/// Encodes a commit. The bodies of its delta follow the line, unless it has a checkpoint or is in a blob. `size` is an
-/// estimate of the length.
+/// Encodes a commit. The bodies of its delta follow the line (see `trailer`), unless the delta has a checkpoint or is in a
+/// blob. `size` is an estimate of the message's length.
 pub(super) fn encode_commit(head: &Head, committed: &OutgoingCommit<'_>, size: usize) -> Bytes {
     #[derive(Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -83,7 +83,7 @@ fn encode_line(head: &Head, content: &impl Serialize, size: usize) -> Vec<u8> {
 /// Compact JSON contains no newline.
 const END_OF_LINE: u8 = b'\n';
 
-/// An estimate of the size without bodies.
+/// An estimate of the length of the line without bodies.
 const HEAD_CAPACITY: usize = 1024;
 const SERIALIZABLE: &str = "BUG: texts, numbers and lists are JSON";
 
@@ -92,6 +92,7 @@ pub(in crate::nats) fn json<T: Serialize>(value: &T) -> Bytes {
     serde_json::to_vec(value).expect(SERIALIZABLE).into()
 }
 
+/// Decodes a message. A commit does not contain its own sequence, so its head gets it here.
 pub(in crate::nats) fn decode(found: &StoredMessage) -> Result<Record, MessageError> {
     #[derive(Deserialize)]
     struct Format {
@@ -184,7 +185,7 @@ mod tests {
                     assert_eq!(trailer.delta().unwrap().entry, "ü\n");
                 }
                 DeltaLocation::Blob(digest) => assert!(!is_inline && digest == Digest::of("delta")),
-                DeltaLocation::Inline(_) => panic!("only with a checkpoint"),
+                DeltaLocation::Inline(_) => panic!("a delta is inline only with a checkpoint"),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! SQLite connections: for writing, for reading, and for reading without touching any file.
+//! SQLite connections: for writing, for reading, and for reading without changing the database or its WAL.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::sqlite::sql::schema;
 /// How long SQLite waits for a lock. Our own writers queue on the writer lock, so this only concerns other programs.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// More than the number of statements we use, so that each is compiled once per connection.
+/// More statements than any connection uses, so that each is compiled once per connection.
 const STATEMENT_CACHE: usize = 32;
 
 /// Opens a connection to an existing database.
@@ -59,12 +59,12 @@ fn has_wal(path: &Path) -> bool {
     std::fs::metadata(wal_of(path)).is_ok_and(|wal| wal.len() > 0)
 }
 
-/// What a connection that must not change any file assumes about the database file.
+/// What a connection that must not change the database assumes about its file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FileState {
     /// No process changes it: SQLite takes no lock and ignores the WAL.
     Unchanging,
-    /// Other processes may write: SQLite reads their WAL through shared memory.
+    /// Other processes may write: SQLite reads their WAL through shared memory, and creates that file if it is missing.
     Live,
 }
 
@@ -75,7 +75,7 @@ impl FileState {
     }
 }
 
-/// Opens a connection that changes no file, not even when it is the last to close.
+/// Opens a connection that changes neither the database nor its WAL, not even when it is the last to close.
 pub(crate) fn connect_without_changing_files(path: &Path, state: FileState) -> rusqlite::Result<Connection> {
     let mode = match state {
         FileState::Unchanging => "immutable=1",

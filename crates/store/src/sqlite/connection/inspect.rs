@@ -39,7 +39,7 @@ pub(crate) fn inspect(location: &Location) -> Result<Option<StoreInspection>, Op
     let unreadable = |error| open::unreadable(&path, error);
     let (mut connection, mut problems) = quick_check(&path).map_err(unreadable)?;
     if !problems.is_empty() {
-        // Another process may have started to write after we took the file for unchanging.
+        // Check once more: another process may have begun to write after the file was opened as one that does not change.
         (connection, problems) = quick_check(&path).map_err(unreadable)?;
     }
     let (application, format) = read_format(&connection).map_err(unreadable)?;
@@ -67,6 +67,7 @@ fn store_for_reading(location: &Location, connection: Connection) -> Result<Sqli
     let path = location.database();
     let failed = |source| OpenError::Io { action: "look at", path: path.clone(), source };
     let identity = FileIdentity::of(&std::fs::metadata(&path).map_err(failed)?);
+    // A restored backup has no lock file, and a reader must not create one.
     let writer_lock = match location.writer_lock() {
         writer_lock if writer_lock.exists() => WriterLock::open_existing(writer_lock),
         _ => WriterLock::of_database(path.clone()),

@@ -2,7 +2,7 @@
 //!
 //! * `open`: creates a database, or opens an existing one and checks its format
 //! * `database`: an open database; one read or one write transaction at a time
-//! * `connect`: SQLite connections for writing, for reading, and for reading without a trace
+//! * `connect`: SQLite connections for writing, for reading, and for reading without changing any file
 //! * `inspect`: reads a store without changing any file
 
 pub(crate) mod connect;

@@ -48,8 +48,8 @@ pub(crate) fn open_existing(location: &Location) -> Result<Option<Database>, Ope
     if is_present_after_recovery(location)? { open_present(location).map(Some) } else { Ok(None) }
 }
 
-/// Whether there is a database. `callboard recover` holds the writer lock while it replaces a database, so a missing one
-/// is looked for again under that lock.
+/// Whether there is a database. A missing one is looked for again under the writer lock, because `callboard recover` holds
+/// that lock while it replaces a database.
 fn is_present_after_recovery(location: &Location) -> Result<bool, OpenError> {
     let missing = match is_present(location) {
         Err(missing @ OpenError::Missing { .. }) => missing,
@@ -91,7 +91,7 @@ fn open_present(location: &Location) -> Result<Database, OpenError> {
     };
     let writer_lock = WriterLock::open_or_create(location.writer_lock())
         .map_err(failed("open", &location.writer_lock()))?;
-    // By path, here and in `check_files` below: opening and closing the file would drop SQLite's POSIX locks on it.
+    // Stat by path, as `check_files` does: opening and closing the file would drop SQLite's POSIX locks on it.
     let identity = FileIdentity::of(&fs::metadata(&path).map_err(failed("look at", &path))?);
     let (reader, application, format) = connect_reader(&path).map_err(|error| unreadable(&path, error))?;
     if application != APPLICATION_ID {

@@ -35,7 +35,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// What one try to take a lock found.
 pub(crate) enum TryLock<T> {
     Acquired(T),
-    /// The lock will be free soon.
+    /// The lock will be free soon: try again.
     FreeSoon,
     /// The holder will keep it.
     Held,
@@ -96,8 +96,8 @@ fn try_acquire(
     })?
 }
 
-/// Returns the engine of a run. Holds the writer lock meanwhile: to test a lock means to take it, and an engine that
-/// starts at the same time must not fail because of the test.
+/// Returns the holder of the run's engine lock. Holds the writer lock meanwhile: to test a lock means to take it, and an
+/// engine that starts at the same time must not fail because of the test.
 pub(crate) fn holder(database: &Database, run: &RunId) -> Result<Option<EngineHolder>, Unavailable> {
     let path = database.location().engine_lock(run);
     let tested =

@@ -71,7 +71,7 @@ impl WriterLock {
         }
     }
 
-    /// Waits with the help of a thread. After a timeout the thread stays in the queue and drops the lock when it gets
+    /// Waits for a second thread, which queues. After a timeout that thread stays in the queue and drops the lock when it gets
     /// it.
     fn wait_in_queue(&self, file: File, timeouts: Timeouts) -> Result<WriterGuard, Unavailable> {
         let (sender, receiver) = mpsc::channel();
@@ -96,8 +96,8 @@ impl WriterLock {
                 Some(holder) if holder.stopped => stopped_since.or(Some(Instant::now())),
                 Some(_) | None => None,
             };
-            let is_stopped = stopped_since.is_some_and(|since| since.elapsed() >= timeouts.stopped);
-            if is_stopped || started.elapsed() >= timeouts.running {
+            let is_stopped_too_long = stopped_since.is_some_and(|since| since.elapsed() >= timeouts.stopped);
+            if is_stopped_too_long || started.elapsed() >= timeouts.running {
                 return Err(Unavailable::Held { path: self.path.clone(), holder });
             }
         }

@@ -39,7 +39,7 @@ impl Backup {
         let directory = fresh_directory(&exclusive.location().backups_dir(), at)?;
         let mut backup = Self { directory, files: Vec::new() };
         let mut digests = String::new();
-        // The index of the WAL adds no data, but may help to find out what happened.
+        // The index of the WAL is copied, too: it has no data of its own, but may help to find out what happened.
         for name in DATABASE_FILES {
             let from = exclusive.location().root().join(name);
             if !from.exists() {

@@ -67,6 +67,7 @@ impl ReplacementDatabase {
         };
         let root = exclusive.location().root().to_owned();
         let sync = || File::open(&root).and_then(|directory| directory.sync_all());
+        // With this note in the lock file, a missing database counts as lost, not as never created.
         exclusive
             .guard
             .write_database_note()

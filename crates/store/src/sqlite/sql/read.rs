@@ -73,8 +73,8 @@ pub(crate) fn document(tx: &Transaction<'_>, run: &RunId) -> rusqlite::Result<Op
     Ok(Some(StoredDocument { protocol, revision, parts: newest_parts(tx, id)? }))
 }
 
-/// Returns what [`parts_at`] returns for the newest revision, but faster: walking the index backwards, the first row of
-/// each path is the newest. The simple statement is also faster to compile.
+/// Returns the newest version of each part. Fails if one is not UTF-8. Faster than [`parts_at`]: walking the index backwards,
+/// the first row of each path is the newest. The simple statement is also faster to compile.
 fn newest_parts(tx: &Transaction<'_>, run: i64) -> rusqlite::Result<Vec<Part>> {
     let mut before = tx.prepare_cached(
         "SELECT path, body FROM parts WHERE run = ?1 AND path < ?2 ORDER BY path DESC, revision DESC LIMIT 1",
@@ -203,7 +203,8 @@ pub(crate) fn resolve_unknown_write(
     .optional()
 }
 
-/// Skips from path to path in the index, so that the other versions of a part are not read.
+/// Returns the parts of the document at a revision. Skips from path to path in the index, so that the other versions of a
+/// part are not read.
 pub(crate) fn parts_at(tx: &Transaction<'_>, run: &RunId, revision: Revision) -> rusqlite::Result<Vec<Part>> {
     tx.prepare_cached(
         "WITH RECURSIVE
@@ -242,7 +243,8 @@ pub(crate) fn runs(tx: &Transaction<'_>) -> rusqlite::Result<Vec<RunListing>> {
         .collect()
 }
 
-/// Names are ASCII, so every name with the prefix sorts before the prefix followed by the last Unicode character.
+/// Returns the runs whose names begin with `beginning`. Names are ASCII, so all of them sort before `beginning` followed by
+/// the last Unicode character.
 pub(crate) fn runs_with_prefix(
     tx: &Transaction<'_>,
     beginning: &str,

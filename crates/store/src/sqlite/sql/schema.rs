@@ -3,8 +3,8 @@
 //! A released migration is never edited: a new format is a new migration at the end. `user_version` holds the number
 //! of migrations that a database has had.
 //!
-//! Tables with bodies are ordinary rowid tables, because long rows make the inner pages of a `WITHOUT ROWID` table
-//! sparse. Foreign keys refer to the number `runs.id`, which keeps the keys of the other tables short.
+//! Tables with long bodies are ordinary rowid tables: long rows make the inner pages of a `WITHOUT ROWID` table sparse.
+//! The bodies of `outbox` are short. Foreign keys refer to the number `runs.id`, which keeps the keys of the other tables short.
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 

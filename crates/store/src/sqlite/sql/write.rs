@@ -64,6 +64,7 @@ fn create_run(tx: &Transaction<'_>, commit: &Commit) -> rusqlite::Result<i64> {
     .insert(params![commit.run.as_str(), commit.protocol, created])
 }
 
+/// Writes the entry, and the snapshot if the commit carries one. Returns the token of the entry.
 fn append_entry(
     tx: &Transaction<'_>,
     run: i64,
@@ -141,7 +142,7 @@ pub(crate) fn remove_run(
         return Ok(Err(CommitError::Conflict { run, expected, found: found.revision }));
     }
     let Some(Head { id, .. }) = head else { return Ok(Ok(())) };
-    // Recovery reads every page: the rows of a removed run must not come back.
+    // Salvage reads free pages, too, so deleted rows are overwritten: a removed run must not come back.
     tx.execute_batch("PRAGMA secure_delete = ON")?;
     for table in ["entries", "parts", "snapshots", "outbox", "views"] {
         tx.execute(&format!("DELETE FROM {table} WHERE run = ?1"), [id])?;

@@ -1,4 +1,4 @@
-//! The bucket: how it is created, and what happens when it is deleted.
+//! The bucket: how it is created, and what happens when it is deleted. The run `shown` has a document, `plain` has none.
 
 use std::error::Error as _;
 use std::fs;
@@ -62,7 +62,7 @@ async fn an_existing_bucket_is_used_and_each_difference_is_a_warning() {
         ..entry_commit(&run("shown"), position, "9")
     };
     let refused = store.commit(large).await.unwrap_err();
-    // The server's limit counts headers.
+    // The server's limit of 20,000 bytes counts headers, for which 4,096 bytes are reserved.
     assert!(matches!(refused, CommitError::TooLarge { limit: 15_904, .. }), "{refused}");
     let later = NatsStore::new(server.settings());
     let warning = |setting, found: &str| {

@@ -19,7 +19,8 @@ fn bodies(entries: &[StoredEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.body.as_str()).collect()
 }
 
-/// A store that writes entries and fails before their copies, like a process that is killed in between.
+/// A store that writes entries and fails before their copies, like a process that is killed in between. A write to a run
+/// is one to its journal.
 async fn failing_before_copies(proxy: &Proxy) -> TestStore {
     let store = proxy.store(Duration::from_millis(300));
     store.open().await.unwrap();
@@ -56,15 +57,15 @@ async fn a_run_whose_first_commit_has_no_copy_exists() {
 #[tokio::test]
 async fn every_operation_writes_a_missing_copy() {
     let server = Server::start();
-    for reader in ["load", "entries", "document", "watch", "commit", "resolve"] {
-        let (store, run) = (with_documents(&server), run(reader));
+    for operation in ["load", "entries", "document", "watch", "commit", "resolve"] {
+        let (store, run) = (with_documents(&server), run(operation));
         let first = store.commit(entry_commit(&run, Position::absent(), "1")).await.unwrap();
         let mut watch = store.watch(&run, Revision(1)).await.unwrap();
         commit_without_copy(&Proxy::to(&server).await, &run, first, "2").await;
         let client = Client::of(&server).await;
         assert_eq!(client.messages(&run).await, 1);
         let another = with_documents(&server);
-        match reader {
+        match operation {
             "load" => assert_eq!(another.load(&run).await.unwrap().unwrap().position.revision, Revision(2)),
             "entries" => assert_eq!(bodies(&another.entries(&run, Revision(0)).await.unwrap()), ["1", "2"]),
             "document" => assert_eq!(another.document(&run).await.unwrap().unwrap().revision, Revision(2)),
@@ -78,11 +79,11 @@ async fn every_operation_writes_a_missing_copy() {
             }
             _ => assert_eq!(another.resolve_unknown_write(&run, store::WriteId::new()).await.unwrap(), None),
         }
-        assert_eq!(client.messages(&run).await, 2, "{reader} writes the copy");
+        assert_eq!(client.messages(&run).await, 2, "{operation} writes the copy");
         assert_eq!(
             bodies(&watch.next().await.unwrap()),
             ["2"],
-            "a watcher misses the copy that {reader} wrote"
+            "a watcher misses the copy that {operation} wrote"
         );
         let position = another.load(&run).await.unwrap().unwrap().position;
         another.commit(entry_commit(&run, position, "3")).await.unwrap();
@@ -254,8 +255,8 @@ async fn a_refused_entry_without_a_conflict_is_retried_or_an_outage() {
     assert_eq!(bodies(&with_documents(&server).entries(&run, Revision(0)).await.unwrap()), ["1", "2"]);
 }
 
-/// A checkpoint is a commit with a snapshot. Readers begin there, so it repeats what earlier messages have left, such as
-/// the view marks.
+/// A checkpoint is a commit with a snapshot. Readers start at the newest one, so it repeats what earlier messages have set,
+/// such as the view marks.
 #[tokio::test]
 async fn view_marks_between_a_checkpoint_and_its_copy_are_kept() {
     let server = Server::start();

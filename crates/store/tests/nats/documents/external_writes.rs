@@ -65,8 +65,8 @@ async fn a_change_of_the_newest_document_is_reported_with_both_versions() {
     let external_write = loaded.external_write.unwrap();
     assert_eq!((external_write.bucket.as_str(), external_write.sequence), (BUCKET, theirs));
     let change = external_write.change.unwrap();
-    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap()["count"].clone();
-    assert_eq!((read(&change.ours), read(&change.theirs)), (json!(2), json!(3)));
+    let count = |text: &str| serde_json::from_str::<Value>(text).unwrap()["count"].clone();
+    assert_eq!((count(&change.ours), count(&change.theirs)), (json!(2), json!(3)));
     // A commit that has not seen the external write is refused.
     assert_eq!(loaded.position.revision, Revision(2));
     let unseen = fixture.store.commit(with_count(&fixture.run, fixture.position, 9)).await.unwrap_err();
@@ -98,6 +98,7 @@ async fn every_external_write_that_cannot_be_accepted_has_its_reason() {
     };
     fixture.client.put(&fixture.run, "rubbish").await;
     assert_eq!(fixture.rejection().await, ExternalWriteRefusal::NotAnObject);
+    // The engine's part of an entry is its field `callboard`.
     fixture.client.put(&fixture.run, r#"{"count":3}"#).await;
     assert_eq!(fixture.rejection().await, ExternalWriteRefusal::EnginePartMissing);
     fixture.client.put(&fixture.run, with(&|entry| entry["callboard"]["head"]["epoch"] = json!(7))).await;

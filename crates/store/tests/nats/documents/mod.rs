@@ -1,4 +1,4 @@
-//! Runs whose documents are in a KV bucket: the contract suite, and what is true of such runs alone.
+//! Runs whose documents are in a KV bucket: the contract suite, and tests of what only such runs have.
 
 mod bucket;
 mod client;
@@ -16,7 +16,7 @@ use crate::contract::{self, Backend};
 use crate::contract_suite;
 use crate::test_store::{TestStore, address_with_documents};
 
-/// A server whose commits all carry documents.
+/// A server for stores that put a document into every commit.
 struct ServerWithDocuments(Server);
 
 impl Backend for ServerWithDocuments {
@@ -42,7 +42,7 @@ impl Backend for ServerWithDocuments {
 
 contract_suite!(ServerWithDocuments);
 
-/// A store whose commits carry documents.
+/// Returns a store that puts a document into every commit.
 fn with_documents(server: &Server) -> TestStore {
     TestStore::with_documents(NatsStore::new(server.settings()))
 }

@@ -17,6 +17,7 @@ struct ThreeServers([Server; 3]);
 impl Backend for ThreeServers {
     type Store = TestStore;
     const LIMIT: usize = COMMIT_LIMIT;
+    // Other programs may change a document in the bucket without an entry.
     const ENTRIES_DESCRIBE_EVERY_CHANGE: bool = false;
 
     fn fresh() -> Self {

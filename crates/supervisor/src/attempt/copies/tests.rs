@@ -1,4 +1,4 @@
-//! Copies in a real directory.
+//! Private copies in a real worktree and a real directory of an attempt.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ fn what_was_recorded_is_not_written_or_compared_again() {
     remove(&scratch.worktree(), "a.json").unwrap();
     assert_eq!(scratch.collected(), found);
     assert_eq!(found.len(), 1);
-    // Without the record no attempt was started, and the copies are written again.
+    // Without `copies.json` the attempt was not started, so the copies are written again.
     let other = Scratch::new();
     fs::write(other.worktree().join("a.json"), "torn").unwrap();
     other.write(&[("a.json", "{}")]).unwrap();

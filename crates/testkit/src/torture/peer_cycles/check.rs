@@ -1,4 +1,4 @@
-//! What must hold after tortured cycles.
+//! Checks what must hold after a trial of peer cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::random::{Behaviour, RandomPeerCycle};
 use crate::harness;
 use crate::test_env::TestEnv;
 
-/// Panics at the first guarantee that does not hold.
+/// Panics at the first guarantee that does not hold. Each run of the trial is a peer cycle that continues the one before it,
+/// which failed. Only the last one is completed.
 pub(super) fn check(chaos: &Chaos<'_>, cycle: &RandomPeerCycle, seed: u64, tally: &mut Tally) {
     let mut completed: BTreeMap<Phase, usize> = BTreeMap::new();
     let runs = chaos.runs(seed);
@@ -84,6 +85,8 @@ fn check_writes(documents: &[Arc<Document>], about: &str) {
     }
 }
 
+/// Compares the phases of the last document with the attempts in the journal. A phase may fail only as its agent was told to,
+/// or by a stop. It may be interrupted only by the kill of its shim.
 fn check_phases(
     chaos: &Chaos<'_>,
     cycle: &RandomPeerCycle,
@@ -92,7 +95,8 @@ fn check_phases(
     histories: &BTreeMap<String, StepHistory>,
     about: &str,
 ) {
-    let mut exhausted = 0;
+    // Phases that made the cycle fail: without an attempt left, or cancelled by a stop.
+    let mut fatal = 0;
     for (phase, shown) in last.phases.iter() {
         let none = StepHistory::default();
         let history = histories.get(phase.as_str()).unwrap_or(&none);
@@ -120,13 +124,13 @@ fn check_phases(
                 assert!(history.exhausted <= 1, "it was exhausted more than once: {about}");
             }
         }
-        exhausted += history.exhausted as usize + cancelled;
+        fatal += history.exhausted as usize + cancelled;
     }
     let failed = usize::from(last.metadata.status == PeerCycleStatus::Failed);
-    assert_eq!(exhausted, failed, "it failed for another reason: {about}:\n{}", last.render());
+    assert_eq!(fatal, failed, "it failed for another reason: {about}:\n{}", last.render());
 }
 
-/// Checks the agents' own log.
+/// Checks the file `started`, to which the agents of the trial add a line when they start.
 fn check_no_attempt_ran_twice(chaos: &Chaos<'_>, seed: u64) {
     let log = std::fs::read_to_string(chaos.test_env.agent_dir().join("started")).unwrap_or_default();
     let mut names = BTreeSet::new();

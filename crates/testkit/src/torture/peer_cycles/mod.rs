@@ -1,5 +1,5 @@
-//! A peer cycle, tortured until one is completed. A cycle that failed, because a step was exhausted or it was
-//! stopped, is continued by the next.
+//! Trials of `peer`: engines are killed until a peer cycle is completed. A cycle that failed, because a step had no
+//! attempt left or the run was stopped, is continued by the next cycle.
 
 mod check;
 mod random;
@@ -12,7 +12,7 @@ use crate::test_env::Running;
 use crate::test_env::TestEnv;
 use random::RandomPeerCycle;
 
-/// How many cycles of one trial are stopped at most.
+/// How many cycles of one trial are stopped by `callboard stop` at most.
 const STOPS: u32 = 2;
 
 pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tally) {
@@ -20,7 +20,7 @@ pub(super) fn torture(torture: &Torture, seed: u64, kills: u32, tally: &mut Tall
     let cycle = RandomPeerCycle::new(&mut random);
     let test_env = TestEnv::new(&torture.program);
     cycle.write(&test_env);
-    // Phases run one after the other, so earlier kills would never reach the later ones.
+    // Phases run one after the other: with shorter delays, all kills would be used up in the first ones.
     let chaos = Chaos { longest_delay: 0.5, stops_left: STOPS, ..Chaos::new(&test_env, random, kills) };
     let mut trial = Trial { chaos, seed, resumes: 0 };
     trial.run_to_completion();
@@ -55,8 +55,9 @@ impl<'s> Trial<'s> {
                 engine = self.next_engine();
                 continue;
             }
-            // The cycle has failed now or before the last engine was killed, or its review was unsuccessful. Or the
-            // lock is held by a child that the killed engine was just starting, longer than the command waits.
+            // Code 1: the cycle failed, or its review was unsuccessful. Code 3: it had ended before the last engine was
+            // killed. Code 5: a child that the killed engine was just starting holds the lock longer than the command
+            // waits.
             let held = session.code == 5 && session.stderr.contains("error[E001]");
             let ended = session.code == 3 && {
                 let status = self.chaos.newest_status(seed);
@@ -83,7 +84,7 @@ impl<'s> Trial<'s> {
         self.callboard(&["peer", "--continue", "--spec", "trial"])
     }
 
-    /// `resume` or `peer --continue`, or `peer` again if the first one was killed before there was a cycle.
+    /// Starts `resume` or `peer --continue`, or `peer` again if the first one was killed before there was a cycle.
     fn next_engine(&mut self) -> Running<'s> {
         self.resumes += 1;
         match self.chaos.runs(self.seed).last().and_then(|run| run["run"].as_str()) {

@@ -5,7 +5,7 @@ use protocol::peer::Phase;
 
 use crate::test_env::TestEnv;
 
-/// How a first attempt may fail.
+/// How a first attempt may fail, in the shell of the scripted agent.
 const FAILURES: [&str; 4] = [
     "log_event end \"$CALLBOARD_ATTEMPT\"; exit 1",
     "write_report FAILED \"$STEP_ID did not work out\"",
@@ -80,7 +80,7 @@ const LOW_SCORE: &str = "extra_fields=', \"output\": {\"quality_score\": 40}'; "
 /// Makes the agent report success.
 const WORK: &str = "write_report COMPLETED \"did $STEP_ID\"";
 
-/// Returns lines of shell, each with the attempt it is for.
+/// Returns lines of shell, each with the attempt it is for. A turn has two attempts.
 fn behaviour_lines(phase: Phase, behaviour: Behaviour) -> Vec<(&'static str, String)> {
     match behaviour {
         Behaviour::Works { milliseconds, progress } => {

@@ -1,5 +1,5 @@
-//! A workflow with data loops, checks, a condition and an approval, tortured until it has succeeded. A person writes the files
-//! meanwhile.
+//! A workflow with data loops, checks, a condition and an approval. Its engines and shims are killed until it has succeeded,
+//! while a thread acts as a person and writes the answer files.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,7 @@ const STEPS: [&str; 5] = [
     "id: release, needs: [fix], gates: [ci], human_in_the_loop: true, checks: [{run: [\"true\"]}]",
 ];
 
+/// Lines of the scripted agent: STEP ATTEMPT BEHAVIOUR ARGUMENT. `list.json` has the items of the data loop.
 const AGENTS: [&str; 3] = [
     r#"plan * do echo '["a", "b"]' >list.json; mkdir -p made; cp list.json made/plan.txt; write_report COMPLETED planned"#,
     "review.2 * gate-failure 1",
@@ -92,7 +93,7 @@ fn check(test_env: &TestEnv, run_history: &RunHistory, seed: u64) {
         history.check_attempts(&about);
         assert!(history.restarted_without_reason.is_empty(), "it was done and started again: {about}");
         assert_eq!(history.exhausted, 0, "{about}");
-        // The second item, and what comes after the loop.
+        // The review loops back the second item, and with it the steps after the data loop.
         let loop_backs = u32::from(["code.2", "review.2", "fix", "release"].contains(&step.as_str()));
         assert_eq!(history.loop_backs, loop_backs, "{about}");
     }

@@ -57,7 +57,7 @@ impl<'s> Trial<'s> {
                 continue;
             }
             let session = engine.wait();
-            // A refusal means that the run has ended: the engine before was killed after its last commit.
+            // Code 3 is a refusal: the run has ended already, and the engine before was killed after its last commit.
             let ended = if session.code == 3 { self.chaos.newest_status(seed) } else { None };
             if session.code == 0 || ended.as_deref() == Some("succeeded") {
                 return;
@@ -66,7 +66,7 @@ impl<'s> Trial<'s> {
                 engine = self.next_engine();
                 continue;
             }
-            // A step was exhausted as planned, now or before the last engine was killed.
+            // A step had no attempts left, as the random workflow may plan, now or before the last engine was killed.
             let exhausted = session.code == 1 || ended.as_deref() == Some("failed");
             assert!(exhausted, "seed {seed}: failed:\n{}", session.transcript());
             self.retries += 1;

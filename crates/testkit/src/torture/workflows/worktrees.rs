@@ -10,11 +10,12 @@ use super::super::{Tally, Torture};
 use super::Trial;
 use crate::test_env::TestEnv;
 
-/// The steps in worktrees, and one that reads the result.
+/// Two features, each a step in a worktree of its own, and a step that reads the result.
 const STEPS: [&str; 3] = ["id: a, worktree: true", "id: b, worktree: true", "id: read, needs: [a, b]"];
 
-/// A feature adds its line to what its branch and the integration branch have. It reads and merges the same commit, because the
-/// other feature may be merged meanwhile. It may find a merge that a killed attempt has begun.
+/// A feature adds its line to the lines of its own branch and of the integration branch, and merges the latter. It reads and
+/// merges the same commit, because the engine may merge the other feature meanwhile. A killed attempt may have left a merge
+/// unfinished in the worktree.
 const AGENTS: [&str; 2] = [
     r#"read * do cp page.txt "$shared/read"; write_report COMPLETED "read it""#,
     r#"* * do tip=$(git rev-parse callboard/trial); { git show HEAD:page.txt; git show "$tip:page.txt"; echo "by $STEP_ID"; } | sort -u >"$shared/page-$STEP_ID"; git merge --quiet --no-edit "$tip" >/dev/null 2>&1; sleep 0.02; cp "$shared/page-$STEP_ID" page.txt; write_report COMPLETED "wrote it""#,

@@ -154,7 +154,7 @@ fn report_views_are_rewritten_after_an_engine_was_killed() {
     test_env.script_agent(&[]);
     assert_eq!(test_env.callboard(&["resume"]).run().code, 0);
     assert!(file.is_file() && report_view(&test_env, "b").is_file());
-    assert!(!test_env.store_dir().join("quarantine").exists(), "nothing was anybody else's");
+    assert!(!test_env.store_dir().join("quarantine").exists(), "all views are recognised");
 }
 
 /// Makes a run whose engine was killed after it had written a view, before another commit recorded the digest of that
@@ -179,10 +179,7 @@ fn commands_after_a_killed_engine_recognise_its_view() {
         let test_env = run_with_killed_engine(&["* * hang"], &[]);
         let session = test_env.callboard(command).run();
         assert_eq!(session.code, 0, "{}", session.transcript());
-        assert!(
-            !test_env.store_dir().join("quarantine").exists(),
-            "{command:?} took our view for a stranger's"
-        );
+        assert!(!test_env.store_dir().join("quarantine").exists(), "{command:?} quarantined our own view");
         assert!(!session.stderr.contains("another program changed"), "{}", session.stderr);
         assert_eq!(test_env.callboard(&["stop", "trial"]).run().code, 0);
         test_env.expect_no_orphans();

@@ -6,14 +6,15 @@ use testkit::TestEnv;
 
 use crate::sessions::{status, test_env};
 
-/// Runs `shell_line`, whose reader closes the pipe after one line, and returns the exit code of `callboard`.
+/// Runs `shell_line`, whose reader closes the pipe after one line. Returns the exit code of `callboard`, which the line
+/// writes to `../shared/code`: a file in the agent's directory.
 fn run_with_closed_pipe(test_env: &TestEnv, extra_args: &[&str], shell_line: &str) -> i32 {
     let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(extra_args).in_shell(shell_line).start();
     running.wait_for_stdout("reader gone");
     barrier.open();
     running.wait();
-    let code = fs::read_to_string(test_env.agent_dir().join("code")).expect("the shell noted it");
+    let code = fs::read_to_string(test_env.agent_dir().join("code")).expect("the shell wrote it");
     code.trim().parse().expect("it is a number")
 }
 
@@ -31,7 +32,7 @@ fn a_run_continues_when_the_reader_of_its_events_exits() {
     let failed = test_env();
     failed.workflow(&["a", "b: a"]);
     failed.script_agent(&["a * wait barrier", "b * exit 1"]);
-    assert_eq!(run_with_closed_pipe(&failed, &["--json"], &line), 1, "an exit code tells the truth");
+    assert_eq!(run_with_closed_pipe(&failed, &["--json"], &line), 1, "a closed pipe hides no failure");
     assert_eq!(status(&failed.document("trial"), "b"), "FAILED");
 }
 
@@ -91,5 +92,5 @@ fn thousands_of_artifacts_do_not_prevent_the_next_step() {
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(test_env.document("trial")["steps"]["a"]["artifacts"].as_array().map(Vec::len), Some(3000));
     let context = fs::read_to_string(test_env.attempt_dir("trial", "b", "1.1").join("context.json")).unwrap();
-    assert!(context.contains("-3000.txt"), "nothing is left out there");
+    assert!(context.contains("-3000.txt"), "the context has all artifacts");
 }

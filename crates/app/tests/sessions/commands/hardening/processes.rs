@@ -7,7 +7,7 @@ use testkit::{ProcessHandle, TestEnv};
 
 use crate::sessions::{last_error, status, test_env};
 
-/// Prepares a workflow with step `a`, whose agent behaves like this, and step `b`, which needs `a`.
+/// Prepares a workflow with the steps `a` and `b`, which needs `a`. `behaviour` is a line for the scripted agent.
 fn env_with_behaviour(behaviour: &str) -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
@@ -17,6 +17,7 @@ fn env_with_behaviour(behaviour: &str) -> TestEnv {
 
 #[test]
 fn stop_takes_over_from_an_engine_that_dies_meanwhile() {
+    // Ends on TERM, once the pipe `barrier` is open.
     let test_env = env_with_behaviour(
         r#"a * do trap 'read -r _ <"$shared/barrier"; exit 0' TERM; : >"$shared/ready"; sleep 1000 & wait"#,
     );
@@ -123,7 +124,7 @@ fn a_forged_exit_record_is_not_believed_while_the_shim_lives() {
     running.kill();
     running.wait();
     let resumed = test_env.callboard(&["resume", "--jobs", "2"]).start();
-    // The engine has looked at the forged record before the other step ends.
+    // The engine looks at the forged record before it sees the end of the other step.
     other_barrier.open();
     resumed.wait_for_stderr("other#1.1 finished");
     barrier.open();
@@ -160,6 +161,7 @@ fn adopting_and_stopping_need_no_adapter() {
         session.stderr
     );
     assert_eq!(test_env.agent_log().started(), ["a#1.1"]);
+    // `with_agent` passes the scripted agent as a flag.
     assert_eq!(test_env.with_agent(&["resume"]).run().code, 0);
     let document = test_env.document("trial");
     assert_eq!(
@@ -208,6 +210,7 @@ fn stop_says_that_the_run_has_succeeded_meanwhile() {
     test_env.workflow(&["a"]);
     test_env.script_agent(&[REPORTS_ON_TERM]);
     let mut barrier = test_env.barrier("barrier");
+    // The agent need not wait: it reports as soon as it gets TERM.
     barrier.open();
     let running = test_env.run(&[]).start();
     test_env.wait_for_file("ready");

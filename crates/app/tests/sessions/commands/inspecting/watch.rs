@@ -94,7 +94,7 @@ fn watch_exits_with_the_runs_exit_code() {
     barrier.open();
     assert_eq!(running.wait().code, 1);
     assert_eq!(watching.wait().code, 1);
-    // The run has ended: nothing to wait for, nothing unfinished.
+    // The run has ended: `watch trial` returns at once, and `watch` finds no unfinished run.
     assert_snapshot!(test_env.callboard(&["watch", "trial"]).run().transcript(), @"
     $ callboard watch trial
     run trial in [REPO]: failed, 0 of 1 steps done

@@ -1,4 +1,4 @@
-//! Random bytes of the database are overwritten.
+//! `recover` after random bytes or pages of the database were overwritten, or its end was cut off.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,8 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
         let digest = first["input"]["opened"]["definition"].as_str().unwrap().parse().unwrap();
         block_on(open_store(&intact_store).blob(&digest)).unwrap().unwrap()
     };
-    // For each run: where its entries and its definition are in the database file. Each of them lies on one page.
+    // For each run: where its entries and its definition are in the database file. Each of them is small enough to lie on
+    // one page, so a search for its bytes finds it.
     let ranges: Vec<Vec<_>> = entries_by_run
         .iter()
         .map(|(_, entries)| {
@@ -111,9 +112,9 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
     assert!(whole_runs > 0, "of {all_runs} runs, none was ever whole");
 }
 
-fn find_all(bytes: &[u8], what: &[u8]) -> Vec<std::ops::Range<usize>> {
-    let matches = bytes.windows(what.len()).enumerate().filter(|(_, window)| *window == what);
-    matches.map(|(at, _)| at..at + what.len()).collect()
+fn find_all(bytes: &[u8], needle: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let matches = bytes.windows(needle.len()).enumerate().filter(|(_, window)| *window == needle);
+    matches.map(|(at, _)| at..at + needle.len()).collect()
 }
 
 fn copy_dir(from: &Path, to: &Path) {

@@ -8,7 +8,8 @@ use testkit::TestEnv;
 
 use super::{entries, env_with_four_runs, recover_from_view};
 
-/// Leaves the store as a recovery does that was killed after it moved the database to a backup. Returns the backup.
+/// Puts the store into the state of a recovery that was killed: the database is in a backup, which the file `unfinished` marks.
+/// Returns the backup.
 fn interrupt_recovery(test_env: &TestEnv) -> PathBuf {
     let backup = test_env.store_dir().join("saved/20260101T000000Z");
     fs::create_dir_all(&backup).unwrap();
@@ -26,7 +27,7 @@ fn embedded_an_interrupted_recovery_continues_from_its_backup() {
     assert_eq!(entries(&test_env.store_dir(), "one").len(), 5);
     assert!(!backup.join("unfinished").exists() && backup.join("callboard.db").exists());
 
-    // A leftover file `unfinished` does not reset a store that was used since.
+    // A leftover file `unfinished` does not replace a store that was used since by its backup.
     fs::write(backup.join("unfinished"), "").unwrap();
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     let revision = entries(&test_env.store_dir(), "trial").len();

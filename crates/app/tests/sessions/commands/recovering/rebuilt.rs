@@ -1,4 +1,4 @@
-//! Runs of which only the views are left.
+//! Runs of which only the views are left. Tests `embedded_*` do not run on NATS.
 
 use std::fs;
 
@@ -92,7 +92,7 @@ fn a_view_with_an_absurd_count_is_refused() {
     document["run_id"] = "absurd".into();
     document["steps"]["a"]["iteration_count"] = u32::MAX.into();
     let view = test_env.write("absurd.json", &document.to_string());
-    // The memory limit ends the test early if the count were believed.
+    // If the count were believed, the memory limit would end the process early.
     let refused = recover_from_view(&test_env, &view).in_shell("ulimit -v 4000000; exec \"$@\"").run();
     assert_eq!(refused.code, 2, "{}", refused.transcript());
     assert!(refused.stderr.contains("implausible `iteration_count` of 4294967295"), "{}", refused.stderr);

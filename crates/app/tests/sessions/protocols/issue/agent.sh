@@ -1,5 +1,6 @@
 #!/bin/sh
-# All agents of a pipeline: runs the snippet STEP.TURN or STEP of the directory beside this program.
+# All agents of an `issue` run: each runs the file STEP.TURN or STEP in the directory `agents` beside this program. Without
+# one it reports the success of its step.
 snippets=$(dirname "$0")/agents
 turn=${CALLBOARD_ATTEMPT#*#}
 turn=${turn%.*}

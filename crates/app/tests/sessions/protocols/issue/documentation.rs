@@ -1,4 +1,4 @@
-//! The example of a rehearsal script, and the GitHub workflow of `docs/github-actions.md`.
+//! Runs the documented examples of `issue`: the rehearsal script, and the GitHub workflow of `docs/github-actions.md`.
 
 use std::fs;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::IssueEnv;
 
-const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/issue-rehearsal.yaml");
+const EXAMPLE_SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/issue-rehearsal.yaml");
 const PAGE: &str = include_str!("../../../../../../docs/github-actions.md");
 
 #[test]
 fn the_example_script_asks_a_question_is_sent_back_twice_and_succeeds() {
     let issue = IssueEnv::new();
     let file = issue.shared_path("tracker/issue.json").display().to_string();
-    let script = format!("--rehearse={EXAMPLE}");
+    let script = format!("--rehearse={EXAMPLE_SCRIPT}");
     let session = issue.test_env.callboard(&["issue", &file, "--tracker", "files", &script]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     let document = issue.document();
@@ -65,7 +65,7 @@ fn the_workflow_for_github_actions_runs_with_gh() {
         .test_env
         .write("callboard.toml", &format!("[checks]\ntest = ['cmp', 'light', 'light.test']\n{adapters}"));
     std::os::unix::fs::symlink(issue.test_env.program(), issue.shared_path("bin/callboard")).unwrap();
-    // As the runner does: a file, executed by a shell that stops at the first error.
+    // GitHub's runner, too, writes the script to a file and executes it with a shell that stops at the first error.
     let file = issue.shared_path("run.sh");
     fs::write(&file, script).unwrap();
     let callboard = issue.test_env.callboard(&[]).in_shell(&format!("exec sh -e {}", file.display()));

@@ -22,11 +22,12 @@ case "$1 $2 $*" in
   ;;
 "pr list "*)
   if [ -f "$state/pr" ]; then
-    own=",{\"url\":\"https://github.com/o/r/pull/7\",\"body\":\"$(text "$state/pr")\",\"isCrossRepository\":false}"
+    own_pr=",{\"url\":\"https://github.com/o/r/pull/7\",\"body\":\"$(text "$state/pr")\",\"isCrossRepository\":false}"
   else
-    own=
+    own_pr=
   fi
-  printf '[{"url":"https://github.com/fork/r/pull/6","body":"","isCrossRepository":true}%s]\n' "$own"
+  # A pull request from a fork, which must not be taken for ours, is always listed.
+  printf '[{"url":"https://github.com/fork/r/pull/6","body":"","isCrossRepository":true}%s]\n' "$own_pr"
   ;;
 "pr create "*)
   if [ -f "$state/pr" ]; then

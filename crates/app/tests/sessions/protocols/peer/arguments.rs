@@ -174,11 +174,12 @@ fn refine_spec_receives_the_newest_real_reviews_recommendations() {
     test_env.script_agent(&["plan * failed"]);
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "mail"]).run().code, 1);
     test_env.script_agent(&[]);
-    // A rehearsal invents its recommendations.
+    // A rehearsal invents its recommendations, so the next cycle does not get them.
     let review = "phases: {review: [ok: {output: {quality_score: 75, recommendations: [Name the sender]}}]}";
     assert_eq!(rehearsed(&test_env, review, &["create-spec", "--spec", "mail"]).run().code, 0);
     assert_eq!(peer(&test_env, &["refine-spec", "--spec", "mail"]).run().code, 0);
     let (definition, _) = load(&test_env, "peer:spec:mail:cycle:4");
+    // The review whose recommendations the cycle got.
     let advice = definition.advice.expect("the first cycle was reviewed");
     assert_eq!(advice.cycle.to_string(), "peer:spec:mail:cycle:1");
     let prompt = test_env.attempt_dir("peer.spec.mail.cycle.4", "plan", "1.1").join("prompt.md");

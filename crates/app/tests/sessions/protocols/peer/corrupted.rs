@@ -1,4 +1,4 @@
-//! A cycle's document that was changed in the database.
+//! A peer cycle's document that was damaged in the database.
 
 use testkit::{AgentBarrier, TestEnv};
 

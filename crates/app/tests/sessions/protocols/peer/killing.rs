@@ -33,11 +33,11 @@ fn an_agent_outlives_its_engine_and_its_phase_is_completed_once() {
     expect_each_phase_once(&test_env);
 }
 
-/// The test binary starts itself as the engine that is killed: KILLED_AT says after how many commits and starts, REPO
-/// and CALLBOARD_STORE say where.
+/// The test binary starts itself as the engine that is killed. `KILL_AFTER` says after how many commits and starts; `REPO` and
+/// `CALLBOARD_STORE` say where.
 #[test]
 fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
-    if let Ok(kill_after) = std::env::var("KILLED_AT") {
+    if let Ok(kill_after) = std::env::var("KILL_AFTER") {
         return drive_until_killed(kill_after.parse().unwrap());
     }
     for kill_after in 1.. {
@@ -48,7 +48,7 @@ fn killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing() {
                 "--exact",
                 "sessions::protocols::peer::killing::killed_after_any_commit_or_start_the_cycle_continues_and_repeats_nothing",
             ])
-            .env("KILLED_AT", kill_after.to_string())
+            .env("KILL_AFTER", kill_after.to_string())
             .env("REPO", test_env.repo())
             .envs(test_env.backend().address().map(|address| ("CALLBOARD_STORE", address)))
             .output()

@@ -17,7 +17,7 @@ fn a_spec_may_have_any_name_and_each_has_cycles_of_its_own() {
         assert_eq!(document.metadata.spec_name.as_ref().unwrap().as_str(), name);
         assert_eq!(transitions(&document), SUCCESS_TRANSITIONS);
     }
-    // A decomposed spelling means the same spec.
+    // The Unicode-decomposed spelling of the name means the same spec.
     assert_eq!(peer(&test_env, &["create-spec", "--spec", "cafe\u{301}"]).run().code, 0);
     assert_eq!(document(&test_env, &format!("peer:spec:{composed}:cycle:2")).metadata.cycle_number, 2);
     let listed = test_env.callboard(&["ls", "--json"]).run();

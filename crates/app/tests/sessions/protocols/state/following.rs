@@ -7,6 +7,7 @@ use super::{CYCLE, WAIT_AT_BARRIER, get, history, open_cycle, patch, resume_cycl
 
 #[test]
 fn the_history_has_one_line_per_write() {
+    // The planner runs this command.
     let test_env =
         open_cycle("callboard state patch --expect 2 --set /phases/plan/output/draft=1 > /dev/null");
     assert_eq!(resume_cycle(&test_env).wait().code, 0);
@@ -54,7 +55,7 @@ fn a_watch_prints_every_write_and_ends_when_its_condition_holds() {
     assert_eq!(
         numbers,
         (first..=first + 4).collect::<Vec<_>>(),
-        "the present, three patches, the completion"
+        "the state at the start, three patches, the completion"
     );
     assert_eq!(lines[2]["document"]["phases"]["plan"]["output"], json!({ "draft": 1 }));
     assert_eq!(

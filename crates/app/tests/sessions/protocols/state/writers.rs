@@ -45,7 +45,7 @@ enum OnConflict {
     Skip,
 }
 
-/// Starts the writers on the phase in progress, and counts applied patches and conflicts.
+/// Runs the writers at the same time, all on the phase in progress. Returns the numbers of applied patches and of conflicts.
 fn run_writers(test_env: &TestEnv, on_conflict: OnConflict) -> (usize, usize) {
     let counts: Vec<(usize, usize)> = thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
@@ -58,7 +58,7 @@ fn run_writers(test_env: &TestEnv, on_conflict: OnConflict) -> (usize, usize) {
     })
 }
 
-/// Applies the patches of one writer, and counts applied ones and conflicts.
+/// Makes the patches of one writer. Returns the numbers of applied patches and of conflicts.
 fn run_writer(test_env: &TestEnv, writer: usize, on_conflict: OnConflict) -> (usize, usize) {
     let (mut applied, mut conflicts) = (0, 0);
     let mut expected_sequence = sequence(test_env);
@@ -104,7 +104,7 @@ fn sixteen_processes_lose_none_of_their_patches() {
     let writes = writes_by_writers(&test_env);
     assert_eq!(writes.len(), WRITERS * PATCHES);
     let numbers: BTreeSet<_> = writes.iter().map(|write| write["sequence"].as_u64().unwrap()).collect();
-    assert_eq!(numbers.len(), writes.len(), "each once");
+    assert_eq!(numbers.len(), writes.len(), "no sequence twice");
     let output = get(&test_env)["document"]["phases"]["plan"]["output"].clone();
     for writer in 0..WRITERS {
         assert_eq!(output[format!("writer-{writer}")], PATCHES - 1, "the last of each");

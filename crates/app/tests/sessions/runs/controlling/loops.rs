@@ -1,4 +1,7 @@
 //! Gates that loop back, end to end.
+//!
+//! Agents are scripted with lines that `agent.sh` of testkit explains. `review * gate-failure 1` fails the gate `review` in
+//! iteration 1 and passes it later.
 
 use std::fs;
 
@@ -201,7 +204,7 @@ fn two_failed_gates_make_one_loop_back_with_both_findings() {
     test_env.agent_log().wait_for_start("code#2.1");
     barrier.open();
     assert_eq!(running.wait().code, 0);
-    assert_eq!(test_env.agent_log().count_ends("code"), 2, "one way back for both");
+    assert_eq!(test_env.agent_log().count_ends("code"), 2, "one loop-back for both");
     let environment = fs::read_to_string(test_env.agent_dir().join("environment")).unwrap();
     assert!(environment.contains("LOOP_BACK_FROM=style,logic\n"), "{environment}");
     let prompt = fs::read_to_string(test_env.agent_dir().join("prompt")).unwrap();
@@ -218,6 +221,7 @@ fn a_pause_holds_a_loop_back() {
     test_env.agent_log().wait_for_start("review#1.1");
     assert_eq!(test_env.callboard(&["pause", "trial"]).run().code, 0);
     barrier.open();
+    // The gate has failed, whether its loop-back is made (the iteration) or pending (the error).
     test_env.wait_for_view("trial", "the gate", |document| {
         document["steps"]["review"]["iteration_count"] == 1 || !last_error(document, "review").is_empty()
     });
@@ -258,7 +262,7 @@ fn a_final_failure_wins_over_a_loop_back() {
 }
 
 #[test]
-fn of_nested_loop_backs_the_longer_one_is_taken() {
+fn nested_loop_backs_start_at_the_earlier_target() {
     let test_env = test_env();
     test_env.workflow_yaml(&[
         "id: plan",

@@ -3,12 +3,14 @@
 //! SQLite finds rows by walking trees, so one bad page near a root hides thousands of good ones. Salvage scans every
 //! image of every page instead, in the file and in the write-ahead log (WAL). It accepts a row if its columns have the
 //! types of one of our tables, its overflow pages are complete, and its checksum or digest matches. Entries and blobs
-//! are never changed once written, so an old image of a page is as good as a new one. Only the entries of a removed run
-//! are deleted: they are overwritten, and the WAL is truncated, unless another process reads it at that moment.
+//! are never changed once written, so an old image of a page is as good as a new one. A removed run is not found: its entries
+//! are overwritten, and the WAL is truncated. If another process reads the WAL at that moment, old images stay in it.
 //!
 //! The rows go to a scratch database, so that memory does not grow with the store. The runner rebuilds runs from them.
 //!
-//! * `wal`, `pages`: page images · `cells`: rows on a page · `rows`: which table a row belongs to
+//! * `wal`, `pages`: the images of pages
+//! * `cells`: the rows on a page
+//! * `rows`: the table to which a row belongs
 
 mod cells;
 mod pages;
@@ -60,7 +62,7 @@ pub struct FoundEntry {
     pub body: String,
 }
 
-const SCRATCH: &str = "
+const SCRATCH_SCHEMA: &str = "
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
     CREATE TABLE entries (
@@ -81,7 +83,7 @@ impl Salvage {
         let pages = Pages::open(database).map_err(failed)?;
         let failed_scratch = |error: rusqlite::Error| scratch_error(scratch, error);
         let mut connection = Connection::open(scratch).map_err(failed_scratch)?;
-        connection.execute_batch(SCRATCH).map_err(failed_scratch)?;
+        connection.execute_batch(SCRATCH_SCHEMA).map_err(failed_scratch)?;
         let transaction = connection.transaction().map_err(failed_scratch)?;
         let mut page = Vec::new();
         for image in pages.images() {
@@ -130,7 +132,7 @@ impl Salvage {
             .collect())
     }
 
-    /// Returns one entry, or `None` if it was not found or is ambiguous.
+    /// Returns one entry. `None` if it was not found, or if two that differ were found.
     pub fn entry(&self, run: &FoundRun, revision: Revision) -> Result<Option<FoundEntry>, SalvageError> {
         let found = self.query(
             "SELECT write_id, body FROM entries WHERE run = ?1 AND revision = ?2 AND NOT ambiguous",

@@ -22,7 +22,7 @@ pub(super) struct Pages {
     newest: HashMap<u32, u64>,
 }
 
-/// One image of a page.
+/// One version of the content of a page: in the database file, or in a frame of the WAL.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Image {
     InFile(u32),
@@ -68,7 +68,7 @@ impl Pages {
         }
     }
 
-    /// Reads the page as a reader of the database would see it; `None` if it does not exist.
+    /// Reads the newest image of a page: the last in the WAL, else that in the file. `None` if the page does not exist.
     pub(super) fn read_newest(&self, page: u32, buffer: &mut Vec<u8>) -> io::Result<Option<()>> {
         let image = match self.newest.get(&page) {
             Some(&offset) => Image::InWal { page, offset },

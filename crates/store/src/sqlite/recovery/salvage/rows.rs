@@ -126,7 +126,7 @@ fn part(values: &[Value<'_>]) -> Option<Row> {
     let [Value::Integer(run), Value::Text(_), Value::Integer(revision), Value::Text(body)] = *values else {
         return None;
     };
-    // Other rows have the same column types: accept it only if the body looks like JSON.
+    // The column types alone prove little, so the body must look like JSON, too.
     let plausible = std::str::from_utf8(body).is_ok_and(|body| body.starts_with(['{', '[', 'n']));
     let revision = Revision(u64::try_from(revision).ok().filter(|_| plausible)?);
     Some(Row::Part { run, revision })

@@ -18,7 +18,7 @@ const MAGIC: u32 = 0x377f_0682;
 pub(super) struct Wal {
     pub(super) file: File,
     pub(super) page_size: usize,
-    /// Page number and offset of each image, oldest first.
+    /// Page number and file offset of each page image (the content of a frame), oldest first.
     pub(super) images: Vec<(u32, u64)>,
     /// The number of unreadable frames before the last valid commit. SQLite loses everything after the first of them.
     pub(super) bad_frames: u64,
@@ -54,7 +54,7 @@ impl Wal {
         let frame_size = (FRAME_HEADER + header.page_size) as u64;
         let mut buffer = vec![0; FRAME_HEADER + header.page_size];
         let (mut seed, mut images, mut bad_frames, mut bad_since_commit) = (header.sum, Vec::new(), 0, 0);
-        // Accepted when a commit follows.
+        // Images that count only if a commit follows.
         let mut pending = Vec::new();
         let mut offset = HEADER;
         while offset + frame_size <= length {
@@ -72,6 +72,7 @@ impl Wal {
             }
             offset += frame_size;
         }
+        // SQLite loses everything after an unreadable header, as after a bad frame.
         if header.sum.is_none() && !images.is_empty() {
             bad_frames = bad_frames.max(1);
         }
