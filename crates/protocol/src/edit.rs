@@ -28,7 +28,7 @@ pub enum EditRefusal {
     #[error("the patch does not apply to the document")]
     Patch(#[from] PatchError),
     /// The author has no right to change the field at `pointer`.
-    #[error("`{pointer}` is not yours to write: {because}")]
+    #[error("`{pointer}` may not be changed by you: {because}")]
     NotYours { pointer: String, because: String },
     #[error("the document would violate {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),

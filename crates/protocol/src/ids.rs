@@ -22,7 +22,7 @@ pub enum InvalidId {
     Empty,
     #[error("it has {found} characters, the limit is {limit}")]
     TooLong { found: usize, limit: usize },
-    #[error("it begins with `{0}`; begin with a letter or a digit")]
+    #[error("it begins with `{0}`; begin with a letter, a digit or `_`")]
     BadStart(char),
     #[error("it contains `{0}`; use letters, digits, `.`, `_` and `-`")]
     BadCharacter(char),

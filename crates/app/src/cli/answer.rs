@@ -85,7 +85,7 @@ impl Arguments {
                     Some(AnswerKind::Workaround) => "workaround --text HOW",
                 };
                 let hint = format!("type `callboard answer {} {usage}`", self.id);
-                Err(Failure::usage("the parts of the answer do not fit together").hint(hint))
+                Err(Failure::usage("the answer is incomplete, or has a part that it cannot have").hint(hint))
             }
         }
     }

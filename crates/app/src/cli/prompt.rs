@@ -140,9 +140,9 @@ fn find_attempt(
             StepKind::Command => Err(Failure::usage(format_args!(
                 "attempt `{id}` has no prompt: it runs the checks of `{step}`"
             ))),
-            StepKind::Effect | StepKind::Person => {
-                Err(Failure::usage(format_args!("attempt `{id}` has no prompt: no agent works in this turn")))
-            }
+            StepKind::Effect | StepKind::Person => Err(Failure::usage(format_args!(
+                "attempt `{id}` has no prompt: the engine or a person works in this turn"
+            ))),
         };
     }
     let failure = Failure::usage(format!("run `{}` has no attempt `{id}`", handle.run));

@@ -54,7 +54,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let shown = file.display();
     match written {
         Ok(()) => {
-            output::note(format_args!("edit `{shown}`, then run `{used_by} --rehearse={shown}`"));
+            let word = output::shell_word(&file);
+            output::note(format_args!("edit `{shown}`, then run `{used_by} --rehearse={word}`"));
             Ok(Exit::Success)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -40,7 +40,7 @@ WantedBy=default.target
         flags = context.flags,
         start = settings.start(&escape_percent(&shell_word(program))),
         repo = escape_percent(&repo),
-        path = escape_percent(&path),
+        path = escape_value(&path),
     )
 }
 
@@ -132,8 +132,7 @@ ExecStart=-{program} resume --all{store}
     }
 
     fn set_variable(&mut self, name: &str, value: &str) {
-        let value = escape_percent(value).replace('\\', "\\\\").replace('"', "\\\"");
-        let _ = writeln!(self.environment, "Environment=\"{name}={value}\"");
+        let _ = writeln!(self.environment, "Environment=\"{name}={}\"", escape_value(value));
     }
 
     /// Refers to a file for the secrets, because other users may read a unit.
@@ -156,6 +155,11 @@ fn access_without_environment(repo: &Path, store: Option<PathBuf>) -> (NatsAuth,
         Some(StoreAddress::Nats(settings)) => (settings.auth.clone(), settings.tls.clone()),
         Some(StoreAddress::Directory(_)) | None => Default::default(),
     }
+}
+
+/// Escapes a value between quotation marks.
+fn escape_value(text: &str) -> String {
+    escape_percent(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Doubles percent signs, which are specifiers in a unit.

@@ -300,10 +300,10 @@ pub(crate) fn check_local_dir(
     if uses_local_dir_of(store, repository)? {
         return Ok(());
     }
-    let repository = repository.display();
-    let message = format!("run `{run}` belongs to the repository `{repository}`, where its attempts are");
-    Err(Failure::usage(message)
-        .hint(format_args!("run the same command there, or add `--repo {repository}`")))
+    let shown = repository.display();
+    let message = format!("run `{run}` belongs to the repository `{shown}`, where its attempts are");
+    let word = output::shell_word(repository);
+    Err(Failure::usage(message).hint(format_args!("run the same command there, or add `--repo {word}`")))
 }
 
 /// Whether the local directory of the store is the one of that repository.

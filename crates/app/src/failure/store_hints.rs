@@ -72,7 +72,7 @@ impl Failure {
                 .hint("nothing is lost: agents continue, and nothing was written to the other store"),
             Unavailable::BadJournal { .. } => self
                 .code(Code::Damaged)
-                .hint("run `callboard recover` to set the foreign message aside; other runs are not affected"),
+                .hint("run `callboard recover` to move the message that callboard did not write out of the journal; other runs are not affected"),
             Unavailable::NewerWriter { .. } => self
                 .code(Code::Newer)
                 .hint("use that version for this run; nothing was changed, and other runs are not affected"),

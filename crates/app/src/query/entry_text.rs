@@ -167,6 +167,6 @@ mod tests {
         let ended =
             Change::Ended { attempt, consequence: AttemptConsequence::Reported, kind: StepKind::Command };
         let entry = entry(Input::Fact { fact, evidence: None }, vec![ended]);
-        assert_eq!(verdict(protocol_kind::<Steps>(), &entry).as_deref(), Some("reported a red check"));
+        assert_eq!(verdict(protocol_kind::<Steps>(), &entry).as_deref(), Some("had a failed check"));
     }
 }

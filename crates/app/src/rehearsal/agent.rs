@@ -103,7 +103,7 @@ impl AttemptVariables {
 
     fn perform(&self, attempt: &ScriptedAttempt) -> io::Result<ExitCode> {
         let Self { step, iteration, step_attempt, .. } = self;
-        print_line(&format!("rehearsing `{step}`: iteration {iteration}, try {step_attempt}"))?;
+        print_line(&format!("rehearsing `{step}`: iteration {iteration}, attempt {step_attempt}"))?;
         for output in &attempt.partial {
             print_line("handing in progress")?;
             progress::report_partial(output)?;

@@ -157,7 +157,7 @@ impl Present for Cycle {
 
     fn failure_hint(_: &Definition, run: &RunId, document: &Document) -> String {
         match document.master_file.status {
-            Status::Failed => format!("run `callboard retry {run}` to go on with the failed phase"),
+            Status::Failed => format!("run `callboard retry {run}` to retry the failed phase"),
             Status::Created | Status::Running | Status::Paused | Status::Completed => {
                 format!("run `callboard extend {run} \"MORE\" --max-iterations N` for another iteration")
             }

@@ -88,10 +88,13 @@ fn check_relations(value: &Value, violations: &mut ViolationCollector) {
     let pipeline = Location::document().field("pipeline");
     let number = |field: &str| value["pipeline"][field].as_u64();
     if let Some(attempt) = number("attempt") {
-        let max = number("max_attempts").unwrap_or(u64::MAX);
-        if attempt < 1 || attempt > max {
+        let max = number("max_attempts");
+        if attempt < 1 || max.is_some_and(|max| attempt > max) {
             let at = pipeline.field("attempt");
-            let message = format!("attempt {attempt} is not between 1 and {max}");
+            let message = match max {
+                Some(max) => format!("attempt {attempt} is not between 1 and {max}"),
+                None => format!("attempt {attempt} is less than 1"),
+            };
             violations.add("attempt-range", &at, message, "count attempts from 1 to `max_attempts`");
         }
     }

@@ -129,7 +129,7 @@ impl Present for Issue {
             Verdict::BuildFailed => "failed a check",
             Verdict::Approved => "approved the change",
             Verdict::Rejected => "rejected the change",
-            Verdict::Asks(_) => "asked before it goes on",
+            Verdict::Asks(_) => "asked a question before it goes on",
             Verdict::Answered => "answered",
             Verdict::Refused => "ended the run",
             Verdict::Performed => "was performed",

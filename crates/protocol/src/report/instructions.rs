@@ -101,7 +101,7 @@ pub fn instructions(expected: &ReportIdentity, form: &ReportForm, report_path: &
          {example:#}\n\n\
          - Keep `schema`, `run_id`, `step_id` and `agent` exactly as shown.\n\
          - `status` is `COMPLETED` if the task is done and `FAILED` if it is not; say `FAILED` rather than guess.\n\
-         - Replace everything in angle brackets by your own words; a report with a blank left in it is refused.\n\
+         - Replace everything in angle brackets by your own words; a report with a placeholder left in it is refused.\n\
          - {rule}\n\n\
          ## What ends your attempt\n\n\
          The attempt ends when your program exits. What it leaves running is stopped, so finish what you start and wait for it. \

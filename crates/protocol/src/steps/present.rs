@@ -78,7 +78,7 @@ impl Present for Steps {
             Verdict::Done => "reported success",
             Verdict::GateFailed => "reported that its gate failed",
             Verdict::Rejected => "rejected it",
-            Verdict::ChecksFailed => "reported a red check",
+            Verdict::ChecksFailed => "had a failed check",
             Verdict::Items(_) => "found its items",
             Verdict::Skip => "is not to run",
         }

@@ -194,7 +194,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             let hint = resolved.map(|text| format!("\n\nThe tech lead's last guidance:\n\n{}", code_block("text", text)));
             format!(
                 "Test the group's branch. Report PASS, FAIL with the findings, BLOCKED if the environment does not let you, \
-                 or FLAKY if tests pass at times only.{}",
+                 or FLAKY if some tests pass only sometimes.{}",
                 hint.unwrap_or_default()
             )
         }
@@ -202,7 +202,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             let who = match blocked {
                 Blocked::Developer => "The developer is blocked",
                 Blocked::Qa => "QA is blocked",
-                Blocked::Flaky => "QA is blocked, because tests pass at times only",
+                Blocked::Flaky => "QA is blocked, because some tests pass only sometimes",
             };
             let what = group.blockers.last().map(|blocker| code_block("text", &blocker.description));
             format!(

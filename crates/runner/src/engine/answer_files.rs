@@ -109,7 +109,9 @@ impl Engine<'_> {
                     aside.display()
                 ),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => format!("it was written before the question was asked: {error}"),
+                Err(error) => format!(
+                    "it was written before the question was asked, and cannot be moved aside: {error}"
+                ),
             };
             self.notice_no_answer(question, &AnswerFile::OneQuestion(early.display().to_string()), &reason);
         }

@@ -17,7 +17,7 @@ pub enum AnswerError {
     #[error("`{0}` asks nothing")]
     NotWaiting(StepId),
     /// The question was closed without an answer: the step was skipped, or the run ended.
-    #[error("the question `{step}#{turn}` is not open any more{}", now.map(|now| format!("; `{step}#{now}` is")).unwrap_or_default())]
+    #[error("the question `{step}#{turn}` is not open{}", now.map(|now| format!("; `{step}#{now}` is")).unwrap_or_default())]
     Closed { step: StepId, turn: Turn, now: Option<Turn> },
     /// The first answer counts.
     #[error("`{}#{}` was answered before", .0.step, .0.turn)]

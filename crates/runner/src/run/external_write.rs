@@ -47,7 +47,7 @@ impl fmt::Display for JudgedExternalWrite {
         let Self { run, bucket, revision, rejected, .. } = self;
         write!(f, "another client of the bucket `{bucket}` wrote to the document of run `{run}`: ")?;
         match rejected {
-            None => write!(f, "absorbed as revision {revision}"),
+            None => write!(f, "accepted as revision {revision}"),
             Some(RejectedWrite { why, quarantined }) => {
                 write!(f, "{why}; the document was restored as revision {revision}")?;
                 match quarantined {

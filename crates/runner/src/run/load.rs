@@ -69,7 +69,8 @@ pub async fn read_spec(store: &dyn Store, run: &RunId) -> Result<Option<RunSpec>
         return Err(damaged("its first entry does not open it"));
     };
     // The entry has the digest of the run spec, which contains the definition.
-    let digest: Digest = definition.parse().map_err(|_| damaged("its definition has no digest"))?;
+    let digest: Digest =
+        definition.parse().map_err(|_| damaged("the digest of its definition cannot be parsed"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
     serde_json::from_slice(&blob).map(Some).map_err(|_| damaged(BAD_DEFINITION))
 }

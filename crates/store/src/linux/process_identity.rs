@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use rustix::io::Errno;
+use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 /// Identifies one process for ever. A pid alone is reused.
@@ -32,7 +34,12 @@ impl ProcessIdentity {
         let is_visible = self.host == super::host_name()
             && boot_id().is_ok_and(|boot| boot == self.boot)
             && pid_namespace().is_ok_and(|namespace| namespace == self.namespace);
-        is_visible && start_time(self.pid) != Some(self.started)
+        is_visible
+            && match fs::read(stat_file(self.pid)) {
+                Ok(stat) => parse_start_time(&stat) != Some(self.started),
+                // With `hidepid`, `/proc` does not show the processes of other users.
+                Err(_) => is_gone(self.pid),
+            }
     }
 }
 
@@ -46,8 +53,21 @@ fn pid_namespace() -> io::Result<String> {
 
 /// Returns the start time of a process, or `None` if it does not exist or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+    parse_start_time(&fs::read(stat_file(pid)).ok()?)
+}
+
+fn stat_file(pid: u32) -> String {
+    format!("/proc/{pid}/stat")
+}
+
+/// Whether the kernel knows no process with this id. It knows one that this user may not signal.
+fn is_gone(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
+}
+
+fn parse_start_time(stat: &[u8]) -> Option<u64> {
+    let stat = String::from_utf8_lossy(stat);
     // The name before the last parenthesis may contain anything, even parentheses.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     match fields.next()? {
@@ -60,6 +80,13 @@ fn start_time(pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_proc_does_not_show_is_gone_only_if_the_kernel_says_so() {
+        assert!(!is_gone(std::process::id()));
+        assert!(!is_gone(1), "not even if this user may not signal it");
+        assert!(is_gone(u32::MAX) && is_gone(i32::MAX as u32));
+    }
 
     #[test]
     fn a_process_has_ended_if_its_pid_was_reused() {

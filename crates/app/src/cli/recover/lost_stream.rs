@@ -50,7 +50,7 @@ pub(super) async fn failure(
 /// Describes the loss of the blobs: definitions of runs, and large values.
 fn describe_lost_blobs(runs: &[MissingBlobs], documents: &[Document]) -> Vec<String> {
     if runs.is_empty() {
-        return vec!["no run had anything in it".to_owned()];
+        return vec!["no run had stored anything in it".to_owned()];
     }
     let mut lines = vec![
         "it contained the definition of each run (workflow, prompts, limits) and entries that were too large for a \
@@ -199,7 +199,7 @@ mod tests {
                  its document in the bucket has lost 1 output",
             ]
         );
-        assert_eq!(describe_lost_blobs(&[], &documents), ["no run had anything in it"]);
+        assert_eq!(describe_lost_blobs(&[], &documents), ["no run had stored anything in it"]);
         let only_view = describe_lost_run("old", &[VIEW.to_owned()]);
         assert!(only_view.starts_with("the journal may have had run `old`"), "{only_view}");
     }

@@ -78,9 +78,10 @@ async fn write_views(
     }
     if !dry_run {
         let Some(mut quarantined) = views::write(workspace, store, &journal.run).await? else {
-            report
-                .notes
-                .push(format!("the views of run `{}` were not written: its engine does that", journal.run));
+            report.notes.push(format!(
+                "the views of run `{}` were not written: it has an engine, which writes them",
+                journal.run
+            ));
             return Ok(());
         };
         report.quarantined.append(&mut quarantined);

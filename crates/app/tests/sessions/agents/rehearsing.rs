@@ -71,7 +71,7 @@ fn any_workflow_succeeds_and_the_work_tree_stays_clean() {
         assert!(test_env.repo().join(artifact).is_file());
     }
     let printed = fs::read_to_string(file_of(&test_env, "plan", "1.1", "stdout.log")).unwrap();
-    assert_eq!(printed, "rehearsing `plan`: iteration 1, try 1\nreported COMPLETED\n");
+    assert_eq!(printed, "rehearsing `plan`: iteration 1, attempt 1\nreported COMPLETED\n");
 }
 
 #[test]

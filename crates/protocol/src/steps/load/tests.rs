@@ -426,7 +426,7 @@ fn duplicate_and_unsafe_ids_are_refused() {
         &graph(&[("a", &[]), ("../b", &[]), ("a", &["../b"]), ("-c", &[])]),
         "3:8 [unsafe-id] `../b` cannot be an id: it contains `/`; use letters, digits, `.`, `_` and `-` (the id names files and variables; choose something like `code_review-2`)\n\
          4:8 [duplicate-id] two steps have the id `a`; the first is on line 2 (give one of them another id)\n\
-         5:8 [unsafe-id] `-c` cannot be an id: it begins with `-`; begin with a letter or a digit (the id names files and variables; choose something like `code_review-2`)",
+         5:8 [unsafe-id] `-c` cannot be an id: it begins with `-`; begin with a letter, a digit or `_` (the id names files and variables; choose something like `code_review-2`)",
     );
 }
 

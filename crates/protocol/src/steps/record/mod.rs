@@ -260,9 +260,9 @@ fn record_transition(
                     step.last_error = Some(failed_checks_text(evidence));
                     return;
                 }
-                let executions = step.iteration_count + 1;
+                let iteration = step.iteration_count + 1;
                 step.last_error =
-                    Some(format!("{} (execution {executions}, the last)", gate_failure(phase, evidence)));
+                    Some(format!("{} (iteration {iteration}, the last)", gate_failure(phase, evidence)));
             }
         }
         ProtocolChange::Reset { gates, targets, steps, items, reopened } => {

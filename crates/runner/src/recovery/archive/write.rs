@@ -61,7 +61,7 @@ pub async fn export(
     let spec = store.blob(&spec_digest(&first.body)?).await?;
     let created_at = decode(run, first)?.at;
     let lines: String = entries.iter().flat_map(|entry| [entry.body.as_str(), "\n"]).collect();
-    let spec = spec.ok_or(ExportError::Damaged("what it was opened with is missing"))?;
+    let spec = spec.ok_or(ExportError::Damaged("its run spec is missing"))?;
     let attempt_files = attempt_files(&attempts.join(run.as_str()), logs)?;
     let texts = [(DEFINITION, spec.as_slice()), (JOURNAL, lines.as_bytes())];
     let listed_file = |(path, bytes): &(&str, &[u8])| ArchivedFile {

@@ -100,7 +100,7 @@ pub enum NatsSettingsError {
     /// Not found by the parser here, but where a store may also be a directory: there it would be taken for one.
     #[error("it looks like the address of a server without nats:// or tls://")]
     MissingScheme,
-    #[error("the addresses have different users")]
+    #[error("the addresses have different credentials")]
     DifferentCredentials,
 }
 

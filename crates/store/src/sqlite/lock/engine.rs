@@ -186,5 +186,5 @@ pub(crate) fn read_holder(file: &mut File) -> io::Result<EngineHolder> {
     };
     text.split_once(' ')
         .and_then(|(pid, host)| Some(EngineHolder { pid: pid.parse().ok()?, host: host.to_owned(), purpose }))
-        .ok_or_else(|| io::Error::other("it is locked by a process that did not sign it"))
+        .ok_or_else(|| io::Error::other("it is locked, but does not name its holder"))
 }

@@ -136,7 +136,7 @@ fn a_gate_shows_its_used_iterations() {
     run `callboard retry trial --from code` to retry the failed steps, or `callboard skip trial STEP --reason WHY` to continue without one
       succeeded (COMPLETED) code    [TIME]
       failed                review  [TIME]
-    last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 3 (execution 3, the last)
+    last error: review#3.1, [TIME] ago: Gate failure: review saw iteration 3 (iteration 3, the last)
       [STORE]/attempts/trial/review/3.1/stdout.log
     gate review: 3 of 3 iterations used, loops back to code
     [REPO]/.agents/runs/trial/run_state.json

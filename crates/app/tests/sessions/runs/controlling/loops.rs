@@ -175,7 +175,7 @@ fn a_gates_last_failure_is_final() {
     );
     assert_eq!(
         last_error(&document, "review"),
-        "Gate failure: review saw iteration 2 (execution 2, the last)"
+        "Gate failure: review saw iteration 2 (iteration 2, the last)"
     );
     assert_eq!(status(&document, "ship"), "PENDING");
 }
