@@ -33,7 +33,7 @@ pub use checks::{CounterExample, Violation};
 pub use input::{Input, Interruptions};
 pub use model::{Model, Scheduling, Slots};
 pub use render::DocumentChanges;
-pub use search::{Exploration, Limits, Rows};
+pub use search::{Exploration, KeepRows, Limits};
 pub use team_files::TeamSchemas;
 pub use transition::Transition;
 pub use walk::{WalkParams, WalkStats};

@@ -148,7 +148,7 @@ impl<P: Explored> Model<P> {
             };
             let mut run = before.state.run.clone();
             // The digest of the stored definition; the explorer stores none.
-            let input = EntryInput::Opened { definition: "none".to_owned() };
+            let input = EntryInput::Opened { spec_digest: "none".to_owned() };
             match &self.import {
                 None => {
                     let decision = open(&mut run);

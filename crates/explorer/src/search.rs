@@ -23,12 +23,12 @@ pub struct Limits {
     /// The exploration fails with more states than this: the definition is too large, or the protocol is wrong.
     pub states: usize,
     pub interruptions: Interruptions,
-    pub rows: Rows,
+    pub rows: KeepRows,
 }
 
 /// Whether each transition is kept as a row of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rows {
+pub enum KeepRows {
     Counted,
     /// Kept for printing.
     Kept,
@@ -42,7 +42,7 @@ impl Limits {
             writes: 0,
             states: MAX_STATES,
             interruptions: Interruptions::Once,
-            rows: Rows::Counted,
+            rows: KeepRows::Counted,
         }
     }
 
@@ -70,7 +70,7 @@ impl Limits {
 
     /// Returns limits for a table or a diagram. Interruptions are left out: they would add a row for every attempt.
     pub fn to_print(requests: usize) -> Self {
-        Self { rows: Rows::Kept, ..Self::with_requests(requests).uninterrupted() }
+        Self { rows: KeepRows::Kept, ..Self::with_requests(requests).uninterrupted() }
     }
 }
 
@@ -303,7 +303,7 @@ impl<P: Explored> Search<'_, P> {
         changes: impl FnOnce() -> String,
         next: Option<&Node>,
     ) {
-        if self.limits.rows == Rows::Kept {
+        if self.limits.rows == KeepRows::Kept {
             self.rows.push(Row {
                 state: describe_run::<P>(&before.state.run),
                 input: describe_input::<P>(input),

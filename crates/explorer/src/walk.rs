@@ -17,7 +17,7 @@ pub struct WalkParams {
     /// Writes to the document on one walk. Must be 0 if only the engine writes.
     pub writes: usize,
     /// A walk that needs more inputs than this is a violation. Refused inputs do not count.
-    pub longest: usize,
+    pub max_inputs: usize,
 }
 
 /// The results of walks.
@@ -73,7 +73,7 @@ impl<P: Explored> Model<P> {
             if let Some(outcome) = outcome.filter(is_over) {
                 return Ok(outcome);
             }
-            if path.len() >= walks.longest {
+            if path.len() >= walks.max_inputs {
                 let violation = Violation::new("every run ends", format!("not after {} inputs", path.len()));
                 return Err(self.counter_example(vec![violation], &path));
             }

@@ -33,7 +33,7 @@ pub enum EditRefusal {
     #[error("the document would violate {} of its rules: {}", .0.len(), .0.first().map_or("", |first| &first.message))]
     Violations(Vec<Violation>),
     #[error("{message}")]
-    InvalidTransition { message: String, because: Vec<Violation> },
+    InvalidTransition { message: String, violations: Vec<Violation> },
     /// Since this author read the document, another one has changed a field that the edit changes or copies.
     #[error("{why}")]
     Conflict { why: String },
@@ -55,7 +55,7 @@ impl EditRefusal {
     /// Returns the violations that caused the refusal.
     pub fn violations(&self) -> &[Violation] {
         match self {
-            Self::Violations(violations) | Self::InvalidTransition { because: violations, .. } => violations,
+            Self::Violations(violations) | Self::InvalidTransition { violations, .. } => violations,
             Self::DocumentNotEditable | Self::Patch(_) | Self::NotYours { .. } | Self::Conflict { .. } => &[],
         }
     }

@@ -63,8 +63,11 @@ impl Author {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<T: Payload = Erased> {
-    /// The run was opened; `definition` is the digest of its run spec, which contains the definition.
-    Opened { definition: String },
+    /// The run was opened with the run spec that has this digest.
+    Opened {
+        #[serde(rename = "definition")]
+        spec_digest: String,
+    },
     Fact {
         #[serde(flatten)]
         fact: Fact<T::Verdict>,
@@ -284,7 +287,7 @@ impl Entry {
 impl Input {
     fn typed<P: Protocol>(&self) -> Result<Input<P>, BadEntry> {
         Ok(match self {
-            Self::Opened { definition } => Input::Opened { definition: definition.clone() },
+            Self::Opened { spec_digest } => Input::Opened { spec_digest: spec_digest.clone() },
             Self::Fact { fact, evidence } => {
                 let fact = match fact {
                     Fact::Ended { attempt, ending } => {

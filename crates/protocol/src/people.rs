@@ -167,13 +167,13 @@ pub enum AnswerFile {
     /// It is written for one question, and moved aside when it is taken as the answer. The path is absolute.
     OneQuestion(String),
     /// Several questions read it, and it stays. The path is absolute.
-    ManyQuestions(String),
+    Conditions(String),
 }
 
 impl AnswerFile {
     pub fn path(&self) -> &str {
         match self {
-            Self::OneQuestion(path) | Self::ManyQuestions(path) => path,
+            Self::OneQuestion(path) | Self::Conditions(path) => path,
         }
     }
 }

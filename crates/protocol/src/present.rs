@@ -23,7 +23,7 @@ pub trait Present: Protocol {
     /// What that command takes, for hints.
     const START_ARGUMENT: &'static str;
     /// Whether `retry` can run a failed step again in the same run.
-    const RETRIES: bool;
+    const CAN_RETRY: bool;
     /// Whether `import` can give a run another name.
     const IMPORT_CAN_RENAME: bool;
     /// Whether the checks of a step are a turn of that step, after the work of its agent.

@@ -155,11 +155,11 @@ impl RunLocation {
     }
 
     /// The directories of all runs, relative to the repository, as a pattern for `.git/info/exclude`.
-    pub const EXCLUDED: &str = "/.agents/runs/";
+    pub const RUNS_DIR: &str = "/.agents/runs/";
 
     /// Returns `<repo>/.agents/runs/<run>`.
     pub fn run_dir(&self) -> String {
-        format!("{}{}{}", self.repo_dir, Self::EXCLUDED, self.run)
+        format!("{}{}{}", self.repo_dir, Self::RUNS_DIR, self.run)
     }
 
     /// Returns the directory for files that agents produce.

@@ -22,9 +22,9 @@ pub struct ExternalWrite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentEdit {
     /// The document before the write: an object as JSON text, without the engine's part.
-    pub ours: String,
+    pub before: String,
     /// The document after the write, in the same form.
-    pub theirs: String,
+    pub after: String,
 }
 
 /// Why an external write cannot be accepted, whatever it changed in the document.

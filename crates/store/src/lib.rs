@@ -35,9 +35,8 @@ pub use error::{CommitError, EngineLockError, ReadError, Unavailable, WriteError
 pub use external_write::{DocumentEdit, ExternalWrite, ExternalWriteRefusal};
 pub use location::{LocateError, Location, Repository, repository};
 pub use nats::{
-    BLOB_STREAM, KvEntry, MIN_VERSION, MissingBlobs, NatsAuth, NatsConnectError, NatsNotice, NatsSettings,
-    NatsSettingsError, NatsStore, NatsWarning, NoticeHandler, StandaloneBucket, Timeouts, Tls,
-    UnknownMessage,
+    BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsAuth, NatsConnectError, NatsNotice,
+    NatsSettings, NatsSettingsError, NatsStore, NatsWarning, NoticeHandler, Timeouts, Tls, UnknownMessage,
 };
 pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};

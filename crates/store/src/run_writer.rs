@@ -47,7 +47,7 @@ pub(crate) struct BufferedRun {
     pub(crate) created: Option<Timestamp>,
     pub(crate) epoch: Epoch,
     /// What another program has written under this run's key of the NATS bucket, and the run replaces. Not an entry of a journal.
-    pub(crate) replaced_entry: Option<KvEntry>,
+    pub(crate) replaced_bucket_entry: Option<KvEntry>,
 }
 
 impl<'t> RunWriter<'t> {
@@ -80,10 +80,10 @@ impl<'t> RunWriter<'t> {
 
     /// Declares that the run replaces what another program has written under the run's key of the NATS bucket with peer
     /// documents. Nothing is replaced in an SQLite store, or if the key has another value by the time the run is written.
-    pub fn replace_entry(&mut self, entry: KvEntry) {
+    pub fn replace_bucket_entry(&mut self, entry: KvEntry) {
         match &mut self.0 {
             Target::Transaction(_) => {}
-            Target::Buffer(buffer) => buffer.replaced_entry = Some(entry),
+            Target::Buffer(buffer) => buffer.replaced_bucket_entry = Some(entry),
         }
     }
 

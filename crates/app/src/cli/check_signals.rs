@@ -68,7 +68,7 @@ fn record_signal(run: &RunId, action: &str) -> Result<(), Failure> {
     if own_run != run.as_str() || !dir.claim().exists() {
         return Ok(());
     }
-    let file = dir.stop_notice();
+    let file = dir.told_signal();
     std::fs::write(&file, json!({ "action": action }).to_string()).map_err(|error| {
         Failure::new(Exit::Store, format!("cannot write `{}`", file.display())).because(Some(&error))
     })

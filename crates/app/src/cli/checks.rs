@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let logs = tempfile::Builder::new().prefix("callboard-checks-").tempdir().map_err(cannot)?;
     let stop = StopFlag::new().map_err(cannot)?;
     stop.on_signals().map_err(cannot)?;
-    let runner = CheckRunner { tree: &workspace.repo, logs: logs.path(), env: Vec::new(), stop };
+    let runner = CheckRunner { tree: &workspace.repo, logs_dir: logs.path(), env: Vec::new(), stop };
     let mut passed = true;
     let show = |result: &CheckResult| {
         passed &= result.passed();

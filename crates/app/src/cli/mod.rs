@@ -3,7 +3,6 @@
 mod answer;
 mod argument_rewriting;
 mod ask;
-mod bugs;
 mod check;
 mod check_signals;
 mod checks;
@@ -25,6 +24,7 @@ mod issue;
 mod log;
 mod ls;
 mod man;
+mod panic_hook;
 mod pause;
 mod peer;
 mod prompt;
@@ -118,7 +118,7 @@ enum Command {
 
 /// Parses the command line and runs the command.
 pub(crate) fn main() -> ExitCode {
-    bugs::install_panic_hook();
+    panic_hook::install();
     let parsed = match state::parse_get(std::env::args_os()) {
         Some((json, arguments)) => Ok((json, Command::State(arguments))),
         None => help::command()

@@ -103,7 +103,7 @@ fn refuse_checks(
     context: bool,
 ) -> Result<(), Failure> {
     let machine = run_at.machine();
-    if !wording::is_checks(run_at.kind(), machine.step_kind(step)) {
+    if !wording::runs_checks(run_at.kind(), machine.step_kind(step)) {
         return Ok(());
     }
     let what = format_args!("the next turn of `{step}` runs its checks and has no prompt");

@@ -208,7 +208,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: arguments.on_failure.into(),
-        approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Asked },
+        approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Required },
         gate_state_file: arguments.gate_state_file,
         memory: if arguments.memory { MemoryPolicy::Applied } else { MemoryPolicy::NotApplied },
         report_schema: arguments.schema.as_deref().map(definition::report_schema).transpose()?,

@@ -176,7 +176,7 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     }
     match &overview.engine {
         // `stopped`: by Ctrl-Z or a signal.
-        EngineStatus::Running { pid, host, since, stopped: is_suspended } => {
+        EngineStatus::Running { pid, host, since, is_suspended: is_suspended } => {
             let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
             let suspended = if *is_suspended {
                 format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))
@@ -257,7 +257,7 @@ fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp
             StepActivity::BackingOff { .. }
             | StepActivity::WaitingForSlot { .. }
             | StepActivity::WaitingForEngine { .. }
-            | StepActivity::Held { .. }
+            | StepActivity::WaitingForResume { .. }
             | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
         Some(StepActivity::WaitingForPerson { .. } | StepActivity::WaitingForConditions { .. }) => {
@@ -312,7 +312,7 @@ fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
         StepActivity::BackingOff { .. } => "back-off elapsed".to_owned(),
         StepActivity::WaitingForSlot { since } => format!("waits for a slot (--jobs) for {}", length(since)),
         StepActivity::WaitingForEngine { since } => format!("waits for an engine for {}", length(since)),
-        StepActivity::Held { since } => format!("held for {}", length(since)),
+        StepActivity::WaitingForResume { since } => format!("held for {}", length(since)),
         StepActivity::WaitingForLoopBack { since } => format!("waits for a loop-back for {}", length(since)),
         StepActivity::WaitingForPerson { since, question, .. } => {
             let question = question.as_deref().map(|question| format!(": {}", output::single_line(question)));

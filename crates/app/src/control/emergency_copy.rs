@@ -22,7 +22,7 @@ pub(crate) fn save_if_store_is_gone(workspace: &Workspace, store: &AnyStore, fai
         "the store `{}` was removed, moved or replaced while it was in use",
         workspace.location.root().display()
     );
-    let mut gone = Failure::new(Exit::Store, message).code(Code::Gone);
+    let mut gone = Failure::new(Exit::Store, message).code(Code::StoreGone);
     if failure.message != gone.message {
         gone.causes.push(failure.message);
     }

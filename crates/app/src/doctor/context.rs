@@ -22,7 +22,7 @@ pub(crate) struct DoctorContext {
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
     /// Why it is this store: the setting that names it, or where the default is. Printed after its address.
-    pub(crate) chosen_by: String,
+    pub(crate) store_reason: String,
     /// The flags that a suggested command needs to reach the same store.
     pub(crate) flags: String,
 }
@@ -47,7 +47,7 @@ impl DoctorContext {
             (Some(_) | None, _) => start,
         };
         let config = Config::find(&repo, Flags { store: args.store.clone(), ..Flags::default() });
-        let chosen_by = match &config {
+        let store_reason = match &config {
             Ok(config) => config.store_origin().map(|origin| format!("set by {origin}")),
             Err(_) => match (&args.store, store_variable()) {
                 (Some(_), _) => Some("set by --store".to_owned()),
@@ -55,7 +55,7 @@ impl DoctorContext {
                 (None, None) => None,
             },
         };
-        let chosen_by = chosen_by.unwrap_or_else(|| match &repository {
+        let store_reason = store_reason.unwrap_or_else(|| match &repository {
             Ok(Some(_)) => "in the git directory".to_owned(),
             Ok(None) | Err(_) => "outside git".to_owned(),
         });
@@ -70,9 +70,9 @@ impl DoctorContext {
             }
         };
         // From here on, the commands in printed hints get these flags, too.
-        location_flags::remember(args, nats.as_deref());
+        location_flags::set_for_hints(args, nats.as_deref());
         let flags = location_flags::of(args, nats.as_deref());
-        Ok(Self { repo, repository, config, location, nats, chosen_by, flags })
+        Ok(Self { repo, repository, config, location, nats, store_reason, flags })
     }
 
     /// Whether a flag, a variable or a file sets the store.
@@ -89,12 +89,12 @@ impl DoctorContext {
     pub(crate) fn store(&self) -> Option<PathBuf> {
         match &self.nats {
             Some(settings) => Some(settings.server().into()),
-            None => self.root().map(Path::to_owned),
+            None => self.store_dir().map(Path::to_owned),
         }
     }
 
     /// Returns the directory of the store, if it could be located.
-    pub(crate) fn root(&self) -> Option<&Path> {
+    pub(crate) fn store_dir(&self) -> Option<&Path> {
         self.location.as_ref().ok().map(Location::root)
     }
 }

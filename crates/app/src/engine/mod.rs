@@ -77,7 +77,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         .config
         .adapters
         .iter()
-        .map(|(name, adapter)| Ok((name.clone(), profiles::configured(name, &adapter.value)?)))
+        .map(|(name, adapter)| Ok((name.clone(), profiles::profile_of_adapter(name, &adapter.value)?)))
         .collect();
     Ok(EngineConfig {
         overrides,

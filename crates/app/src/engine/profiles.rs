@@ -82,7 +82,7 @@ impl AgentFlags {
         Ok(Some(AgentProfile {
             adapter,
             report: ReportRule::Required,
-            pass: EnvPolicy::Everything,
+            env_policy: EnvPolicy::InheritAll,
             env: Vec::new(),
             timeout: None,
             silence: None,
@@ -160,7 +160,7 @@ pub(crate) fn utf8(path: &Path) -> Result<String, Failure> {
 
 /// Returns the profile of a configured adapter. Its agent inherits an allow-list of the environment of this
 /// process.
-pub(crate) fn configured(name: &str, settings: &config::Adapter) -> Result<AgentProfile, Failure> {
+pub(crate) fn profile_of_adapter(name: &str, settings: &config::Adapter) -> Result<AgentProfile, Failure> {
     let command = |argv: Vec<String>| {
         CommandLine::from_argv(argv).map(Adapter::Command).map_err(|error| {
             Failure::usage(format!("cannot use the command of adapter `{name}`")).because(Some(&error))
@@ -181,7 +181,7 @@ pub(crate) fn configured(name: &str, settings: &config::Adapter) -> Result<Agent
     Ok(AgentProfile {
         adapter,
         report: settings.report,
-        pass: EnvPolicy::AllowList(settings.pass_env.clone()),
+        env_policy: EnvPolicy::AllowList(settings.pass_env.clone()),
         env: settings.env.clone().into_iter().collect(),
         timeout: settings.timeout,
         silence: settings.silence,

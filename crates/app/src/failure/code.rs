@@ -11,13 +11,13 @@ pub(crate) enum Code {
     /// Another engine holds the lock of the run.
     EngineLockHeld,
     /// The store was removed or replaced.
-    Gone,
+    StoreGone,
     /// The store or the journal of a run is damaged.
     Damaged,
     /// The store would be on a network file system.
     NetworkFileSystem,
     /// The store's directory belongs to another user or is tracked by git.
-    NotOurs,
+    UnsuitableStoreDir,
     /// A newer version has written the store or a run.
     Newer,
     /// No command is configured for an agent.
@@ -36,7 +36,7 @@ pub(crate) enum Code {
     Fenced,
     DiskFull,
     /// A resource limit of the machine is reached.
-    Shortage,
+    ResourceLimit,
     /// Another program changed a view.
     ViewSetAside,
     Bug,
@@ -45,7 +45,7 @@ pub(crate) enum Code {
     /// The document has changed since it was read.
     SequenceConflict,
     /// The writer may not change this part of the document.
-    NotYours,
+    NotPermitted,
     /// The change would break the rules of the document.
     BreaksRules,
     /// The NATS servers cannot be used.
@@ -64,10 +64,10 @@ macro_rules! page {
 impl Code {
     pub(crate) const ALL: [Self; 24] = [
         Self::EngineLockHeld,
-        Self::Gone,
+        Self::StoreGone,
         Self::Damaged,
         Self::NetworkFileSystem,
-        Self::NotOurs,
+        Self::UnsuitableStoreDir,
         Self::Newer,
         Self::NoAdapter,
         Self::NoProgram,
@@ -78,12 +78,12 @@ impl Code {
         Self::Refused,
         Self::Fenced,
         Self::DiskFull,
-        Self::Shortage,
+        Self::ResourceLimit,
         Self::ViewSetAside,
         Self::Bug,
         Self::Corrupted,
         Self::SequenceConflict,
-        Self::NotYours,
+        Self::NotPermitted,
         Self::BreaksRules,
         Self::NoServer,
         Self::NoStream,
@@ -92,10 +92,10 @@ impl Code {
     fn name_and_page(self) -> (&'static str, &'static str) {
         match self {
             Self::EngineLockHeld => page!("E001"),
-            Self::Gone => page!("E002"),
+            Self::StoreGone => page!("E002"),
             Self::Damaged => page!("E003"),
             Self::NetworkFileSystem => page!("E004"),
-            Self::NotOurs => page!("E005"),
+            Self::UnsuitableStoreDir => page!("E005"),
             Self::Newer => page!("E006"),
             Self::NoAdapter => page!("E007"),
             Self::NoProgram => page!("E008"),
@@ -106,12 +106,12 @@ impl Code {
             Self::Refused => page!("E013"),
             Self::Fenced => page!("E014"),
             Self::DiskFull => page!("E015"),
-            Self::Shortage => page!("E016"),
+            Self::ResourceLimit => page!("E016"),
             Self::ViewSetAside => page!("E017"),
             Self::Bug => page!("E018"),
             Self::Corrupted => page!("E019"),
             Self::SequenceConflict => page!("E020"),
-            Self::NotYours => page!("E021"),
+            Self::NotPermitted => page!("E021"),
             Self::BreaksRules => page!("E022"),
             Self::NoServer => page!("E023"),
             Self::NoStream => page!("E024"),

@@ -14,7 +14,7 @@ impl From<EditError> for Failure {
             EditError::AttemptNotLive { ref attempt, .. } => {
                 let attempt = attempt.to_string();
                 Self::from_error(Exit::Refused, &error)
-                    .code(Code::NotYours)
+                    .code(Code::NotPermitted)
                     .detail("kind", "not_yours")
                     .detail("attempt", attempt)
             }
@@ -39,13 +39,13 @@ impl From<EditRefusal> for Failure {
             violations => failure.detail("violations", serde_json::json!(violations)),
         };
         match &error {
-            EditRefusal::DocumentNotEditable => {
-                failure.code(Code::NotYours).hint("report the result of an attempt with `callboard report`")
-            }
+            EditRefusal::DocumentNotEditable => failure
+                .code(Code::NotPermitted)
+                .hint("report the result of an attempt with `callboard report`"),
             EditRefusal::NotYours { pointer, .. } => {
-                failure.code(Code::NotYours).detail("pointer", pointer.as_str())
+                failure.code(Code::NotPermitted).detail("pointer", pointer.as_str())
             }
-            EditRefusal::InvalidTransition { .. } => failure.code(Code::NotYours),
+            EditRefusal::InvalidTransition { .. } => failure.code(Code::NotPermitted),
             EditRefusal::Violations(violations) => {
                 let repairs = violations.iter().map(|it| format!("`{}`: {}", it.pointer, it.repair));
                 repairs.fold(failure.code(Code::BreaksRules), Failure::hint)

@@ -171,7 +171,7 @@ fn resource_limit(mut cause: Option<&(dyn Error + 'static)>) -> Option<Code> {
             return Some(Code::DiskFull);
         }
         if error.downcast_ref().is_some_and(supervisor::is_resource_shortage) {
-            return Some(Code::Shortage);
+            return Some(Code::ResourceLimit);
         }
         cause = error.source();
     }
@@ -193,7 +193,7 @@ impl From<crate::config::ConfigErrors> for Failure {
 impl From<LocateError> for Failure {
     fn from(error: LocateError) -> Self {
         let code = match error {
-            LocateError::OtherOwner { .. } | LocateError::Tracked { .. } => Some(Code::NotOurs),
+            LocateError::OtherOwner { .. } | LocateError::Tracked { .. } => Some(Code::UnsuitableStoreDir),
             LocateError::NetworkFileSystem { .. } => Some(Code::NetworkFileSystem),
             LocateError::NotADirectory { .. }
             | LocateError::BrokenGit { .. }
@@ -216,7 +216,7 @@ impl From<OpenError> for Failure {
             OpenError::Empty { .. } | OpenError::Unreadable { .. } | OpenError::OtherProgram { .. } => {
                 failure.code(Code::Damaged)
             }
-            OpenError::Missing { .. } => failure.code(Code::Gone),
+            OpenError::Missing { .. } => failure.code(Code::StoreGone),
         };
         failure.hint("run `callboard recover --dry-run` to see what can be recovered; nothing was changed")
     }
@@ -404,13 +404,13 @@ impl From<runner::EngineError> for Failure {
                 Self::from_error(Exit::Store, &error).disk_full()
             }
             EngineError::Attach { source: runner::WatchFailed::Shortage(_), .. } => {
-                Self::from_error(Exit::Store, &error).code(Code::Shortage).hint(
+                Self::from_error(Exit::Store, &error).code(Code::ResourceLimit).hint(
                     "run `callboard resume` with fewer `--jobs`, or raise `ulimit -n` first; nothing is lost",
                 )
             }
             EngineError::Attach { .. } => Self::from_error(Exit::Store, &error),
             EngineError::DirWatcher(_) => Self::from_error(Exit::Store, &error)
-                .code(Code::Shortage)
+                .code(Code::ResourceLimit)
                 .hint("raise `fs.inotify.max_user_instances`, or end other programs that watch files"),
             EngineError::View { .. } => Self::from_error(Exit::Store, &error)
                 .hint("run `callboard show` to read the run from the store; nothing is lost"),

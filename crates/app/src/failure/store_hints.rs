@@ -34,7 +34,7 @@ impl Failure {
     pub(super) fn with_store_hint(self, unavailable: &Unavailable) -> Self {
         match unavailable {
             Unavailable::Gone { .. } => {
-                self.code(Code::Gone).hint("run `callboard doctor` to find copies of it and the next command")
+                self.code(Code::StoreGone).hint("run `callboard doctor` to find copies of it and the next command")
             }
             Unavailable::Upgraded { .. } => self.code(Code::Newer),
             Unavailable::Damaged { .. } => self.code(Code::Damaged),

@@ -41,7 +41,7 @@ fn a_commit_with_an_unknown_result_exits_with_5_and_suggests_to_resume() {
 #[test]
 fn too_many_open_files_is_a_resource_limit_and_a_missing_file_is_not() {
     let errno = |errno: rustix::io::Errno| io::Error::from(errno);
-    assert_eq!(Failure::from(open_error(errno(rustix::io::Errno::MFILE))).code, Some(Code::Shortage));
+    assert_eq!(Failure::from(open_error(errno(rustix::io::Errno::MFILE))).code, Some(Code::ResourceLimit));
     assert_eq!(Failure::from(open_error(errno(rustix::io::Errno::NOENT))).code, None);
 }
 
@@ -49,7 +49,7 @@ fn too_many_open_files_is_a_resource_limit_and_a_missing_file_is_not() {
 fn too_many_watchers_of_files_are_no_bug_of_callboard() {
     let error = io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error());
     let failure = Failure::from(runner::EngineError::DirWatcher(error));
-    assert_eq!((failure.exit, failure.code), (Exit::Store, Some(Code::Shortage)));
+    assert_eq!((failure.exit, failure.code), (Exit::Store, Some(Code::ResourceLimit)));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_damaged_store_and_one_of_a_newer_version_have_different_codes() {
     let newer = OpenError::Newer { path: path(), found: 9, known: 1 };
     assert_eq!(Failure::from(newer).code, Some(Code::Newer));
     assert_eq!(Failure::from(OpenError::Empty { path: path() }).code, Some(Code::Damaged));
-    assert_eq!(Failure::from(OpenError::Missing { path: path() }).code, Some(Code::Gone));
+    assert_eq!(Failure::from(OpenError::Missing { path: path() }).code, Some(Code::StoreGone));
     let upgraded = Unavailable::Upgraded { path: path(), found: 9, known: 1 };
     assert_eq!(Failure::from(ReadError::from(upgraded)).code, Some(Code::Newer));
 }

@@ -38,11 +38,16 @@ pub(crate) struct Diagnostic<'a> {
 
 /// Renders a diagnostic with styles; the output stream drops them where there is no colour.
 pub(crate) fn excerpt(file: &Path, source: &str, diagnostic: &Diagnostic<'_>) -> String {
-    draw(file, source, diagnostic, terminal_width())
+    excerpt_at_width(file, source, diagnostic, terminal_width())
 }
 
 /// Renders a diagnostic for a terminal of that width.
-pub(crate) fn draw(file: &Path, source: &str, diagnostic: &Diagnostic<'_>, width: usize) -> String {
+pub(crate) fn excerpt_at_width(
+    file: &Path,
+    source: &str,
+    diagnostic: &Diagnostic<'_>,
+    width: usize,
+) -> String {
     let line = line(source, diagnostic.line);
     let span = span(line, diagnostic.column);
     let end = line[span.end..].char_indices().nth(MAX_TAIL).map_or(line.len(), |(cut, _)| span.end + cut);

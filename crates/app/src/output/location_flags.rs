@@ -30,7 +30,7 @@ pub(crate) fn of(args: &LocationArgs, nats: Option<&NatsSettings>) -> String {
 }
 
 /// Sets the flags that [`add_to`] adds from now on.
-pub(crate) fn remember(args: &LocationArgs, nats: Option<&NatsSettings>) {
+pub(crate) fn set_for_hints(args: &LocationArgs, nats: Option<&NatsSettings>) {
     // The first call wins: the first location that a command opens is the one that the user gave.
     let _ = FLAGS.set(of(args, nats));
 }

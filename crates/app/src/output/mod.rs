@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 #[cfg(test)]
-pub(crate) use excerpt::draw;
+pub(crate) use excerpt::excerpt_at_width;
 pub(crate) use excerpt::{Diagnostic, Severity, excerpt};
 pub(crate) use format::{count, duration, shell_word, size};
 use sanitize::is_control;

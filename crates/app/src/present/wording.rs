@@ -6,13 +6,13 @@ use protocol::{AttemptId, ProtocolKind, StepKind};
 
 /// Whether a turn of this kind runs the checks of a step. In protocols with `checks_are_turns`, the agent's work and the
 /// checks are two turns of one step.
-pub(crate) fn is_checks(kind: &dyn ProtocolKind, step_kind: StepKind) -> bool {
+pub(crate) fn runs_checks(kind: &dyn ProtocolKind, step_kind: StepKind) -> bool {
     kind.info().checks_are_turns && step_kind == StepKind::Command
 }
 
 /// Returns the name of an attempt: `code#1.1`, or `checks of code (code#2.1)`.
 pub(crate) fn attempt(kind: &dyn ProtocolKind, attempt: &AttemptId, step_kind: StepKind) -> String {
-    match is_checks(kind, step_kind) {
+    match runs_checks(kind, step_kind) {
         true => format!("checks of {} ({attempt})", attempt.step),
         false => attempt.to_string(),
     }

@@ -91,7 +91,7 @@ pub(crate) fn verdict(kind: &dyn ProtocolKind, entry: &Entry) -> Option<String> 
         return None;
     }
     // The checks of a step may be a turn of their own, whose report is the results.
-    if wording::ended(entry).is_some_and(|(_, step_kind)| wording::is_checks(kind, step_kind)) {
+    if wording::ended(entry).is_some_and(|(_, step_kind)| wording::runs_checks(kind, step_kind)) {
         let results = report.and_then(|report| checks::results(report).ok()).unwrap_or_default();
         if !results.is_empty() {
             let results: Vec<_> = results.iter().map(CheckResult::summary).collect();

@@ -46,7 +46,8 @@ pub(crate) enum StepActivity {
     /// Ready; the run has no engine.
     WaitingForEngine { since: Timestamp },
     /// Ready or backing off; the run is paused, stopping or stopped, so no attempt starts.
-    Held { since: Timestamp },
+    #[serde(rename = "held")]
+    WaitingForResume { since: Timestamp },
     /// Ready; a gate has failed and the loop-back has not happened yet.
     WaitingForLoopBack { since: Timestamp },
     /// A person is asked.
@@ -141,7 +142,9 @@ fn turn_activity(
             let until = run_at.state.timers.get(&attempt).map_or(since, |timer| timer.fires_at);
             StepActivity::BackingOff { since, until }
         }
-        TurnStatus::Queued | TurnStatus::BackingOff if !starts_steps => StepActivity::Held { since },
+        TurnStatus::Queued | TurnStatus::BackingOff if !starts_steps => {
+            StepActivity::WaitingForResume { since }
+        }
         TurnStatus::Queued | TurnStatus::BackingOff if before_loop_back => {
             StepActivity::WaitingForLoopBack { since }
         }

@@ -25,7 +25,7 @@ pub(crate) use script_steps::ScriptSteps;
 /// Returns the profile of the scripted agent. Fails with every problem of the script.
 fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentProfile, Failure> {
     let rehearsal = match script {
-        None => RehearsalScript { by_default: steps.default_fields(), ..RehearsalScript::default() },
+        None => RehearsalScript { default_fields: steps.default_fields(), ..RehearsalScript::default() },
         Some(file) => {
             let source = read("script", file)?;
             script::load(&source, steps).map_err(|problems| {
@@ -37,7 +37,7 @@ fn scripted_agent(script: Option<&Path>, steps: &ScriptSteps) -> Result<AgentPro
     Ok(AgentProfile {
         adapter: Adapter::Rehearsal(rehearsal),
         report: ReportRule::Required,
-        pass: EnvPolicy::AllowList(Vec::new()),
+        env_policy: EnvPolicy::AllowList(Vec::new()),
         env: Vec::new(),
         timeout: None,
         silence: None,

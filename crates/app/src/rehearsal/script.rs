@@ -24,18 +24,18 @@ pub(super) fn load(text: &str, steps: &ScriptSteps) -> Result<RehearsalScript, V
     let root = Node::from_yaml(text, &mut problems);
     let mut reader = Reader { steps, problems };
     let turns = root.map(|root| reader.script(&root)).unwrap_or_default();
-    let by_default = steps.default_fields();
+    let default_fields = steps.default_fields();
     match reader.problems.into_sorted() {
         problems if !problems.is_empty() => Err(problems),
         _ if steps.are_created_by_run => {
-            Ok(RehearsalScript { turns, by_default, ..RehearsalScript::default() })
+            Ok(RehearsalScript { turns, default_fields, ..RehearsalScript::default() })
         }
         _ => {
             // Here each turn is one attempt: only scripts for steps that the run creates have lists of attempts.
             let attempts =
                 |(step, turns): (StepId, Vec<Vec<_>>)| (step, turns.into_iter().flatten().collect());
             let steps = turns.into_iter().map(attempts).collect();
-            Ok(RehearsalScript { steps, by_default, ..RehearsalScript::default() })
+            Ok(RehearsalScript { steps, default_fields, ..RehearsalScript::default() })
         }
     }
 }
@@ -47,7 +47,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn script(&mut self, root: &Node) -> BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>> {
-        let (singular, plural) = self.steps.noun;
+        let (singular, plural) = self.steps.nouns;
         let placeholder = singular.to_uppercase();
         let hint = format!("a script begins with `{plural}:`, and below it `{placeholder}: [BEHAVIOUR, …]`");
         let entries = match &root.value {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
                 Some((step.clone(), turns))
             }
             Value::List(_) | Value::Null => {
-                let message = format!("{} `{step}` has no behaviour", steps.noun.0);
+                let message = format!("{} `{step}` has no behaviour", steps.nouns.0);
                 self.problem(name.pos, Rule::EmptyValue, message, "write `- ok` below it, or remove it");
                 None
             }
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown_step(&mut self, name: &Located<String>) {
-        let ScriptSteps { noun: (singular, _), owner, .. } = self.steps;
+        let ScriptSteps { nouns: (singular, _), owner, .. } = self.steps;
         let hint = match closest(&name.value, self.steps.names()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("it has {}", quoted_list(self.steps.names())),

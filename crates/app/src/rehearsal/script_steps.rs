@@ -13,7 +13,7 @@ use super::outputs;
 #[derive(Debug)]
 pub(crate) struct ScriptSteps {
     /// The noun for a step, singular and plural. The plural is also the top key of a script.
-    pub(super) noun: (&'static str, &'static str),
+    pub(super) nouns: (&'static str, &'static str),
     /// What the steps belong to, for messages.
     pub(super) owner: &'static str,
     /// The first line of a script template.
@@ -52,7 +52,7 @@ impl ScriptSteps {
             default_fields: Fields::new(),
         });
         Self {
-            noun: ("step", "steps"),
+            nouns: ("step", "steps"),
             owner: "the workflow",
             title: format!("How `{name}` is rehearsed: callboard run WORKFLOW --rehearse=THIS-FILE"),
             steps: steps.collect(),
@@ -66,7 +66,7 @@ impl ScriptSteps {
         let ProtocolInfo { name, start_command, start_argument, script_steps, .. } = info;
         let step = |name: &&str| StepId::new(name).expect("BUG: a step of a protocol has a valid name");
         Self {
-            noun: ("step", "steps"),
+            nouns: ("step", "steps"),
             owner: "the run",
             title: format!(
                 "How a `{name}` run is rehearsed: {start_command} {} --rehearse=THIS-FILE",
@@ -87,7 +87,7 @@ impl ScriptSteps {
             default_fields: outputs::of(phase),
         });
         Self {
-            noun: ("phase", "phases"),
+            nouns: ("phase", "phases"),
             owner: "a peer cycle",
             title: "How a peer cycle is rehearsed: callboard peer INSTRUCTION --rehearse=THIS-FILE"
                 .to_owned(),

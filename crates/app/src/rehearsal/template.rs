@@ -42,7 +42,7 @@ const TURNS: &str = r#"#   - ok: {report: {FIELD: VALUE}}     # these fields in 
 "#;
 
 pub(super) fn script(steps: &ScriptSteps) -> String {
-    let ScriptSteps { noun: (singular, plural), title, are_created_by_run, .. } = steps;
+    let ScriptSteps { nouns: (singular, plural), title, are_created_by_run, .. } = steps;
     let unit = if *are_created_by_run { "turn" } else { "attempt" };
     let restart = if steps.are_phases() {
         " A new cycle\n# begins the list anew."

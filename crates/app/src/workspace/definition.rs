@@ -37,7 +37,7 @@ pub(crate) struct DefinitionOptions {
 /// Whether steps with `human_in_the_loop` wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Approvals {
-    Asked,
+    Required,
     Skipped,
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn approvals_of_run(workspace: &Workspace, file: &Path, stored: &Stor
         workflow::read(&workspace.repo, file, &stored.source, &KnownChecks::NotNeeded);
     let are_removed =
         !has_approvals(&stored.workflow) && workflow.is_some_and(|(in_file, _)| has_approvals(&in_file));
-    if are_removed { Approvals::Skipped } else { Approvals::Asked }
+    if are_removed { Approvals::Skipped } else { Approvals::Required }
 }
 
 /// Reads the JSON Schema of reports.
@@ -148,7 +148,7 @@ fn conditions_file(file: &Path) -> Result<String, Failure> {
 
 /// Adds the views to `info/exclude` of git, before the first view is written.
 pub(crate) fn exclude_views(repo: &Path, info: &ProtocolInfo) -> Result<(), Failure> {
-    exclude(repo, &[&[RunLocation::EXCLUDED], info.views].concat())
+    exclude(repo, &[&[RunLocation::RUNS_DIR], info.view_patterns].concat())
 }
 
 /// Adds patterns to `info/exclude` of git.

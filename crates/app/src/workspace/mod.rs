@@ -71,7 +71,7 @@ impl Workspace {
         };
         let config = Config::find(&repo, Flags { store: args.store.clone(), ..flags })?;
         let (location, nats) = locate(&repo, &config)?;
-        location_flags::remember(args, nats.as_deref());
+        location_flags::set_for_hints(args, nats.as_deref());
         // Documents and environments contain both paths as text.
         crate::engine::profiles::utf8(&repo)?;
         crate::engine::profiles::utf8(location.root())?;

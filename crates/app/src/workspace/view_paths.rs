@@ -23,7 +23,7 @@ pub(crate) async fn clear_view_paths(
     spec: &RunSpec,
     replace: bool,
 ) -> Result<(), Failure> {
-    if kind.info().views.is_empty() {
+    if kind.info().view_patterns.is_empty() {
         return Ok(());
     }
     let machine = kind

@@ -5,8 +5,8 @@ use protocol::peer::{Definition, Peer, Phase, PhaseStatus, Transition as Documen
 use protocol::run::{Ending, Fact, MAX_INTERRUPTIONS, Request, RunStatus, TurnStatus};
 
 use super::super::{Input, Transition};
-use super::first_open;
-use super::writes::NOTE;
+use super::first_incomplete_phase;
+use super::writes::UNKNOWN_FIELD_WRITE;
 
 /// Returns the transition that the document must make on the input, or on the start of the run if there is no input.
 pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer>) -> DocumentTransition {
@@ -18,8 +18,8 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
     match input {
         None => DocumentTransition::Initialized,
         // Every granted write changes the first phase that is not completed, except `NOTE`, which sets an unknown field.
-        Some(Input::Write(write)) => match first_open(document) {
-            Some(phase) if write.name != NOTE => {
+        Some(Input::Write(write)) => match first_incomplete_phase(document) {
+            Some(phase) if write.name != UNKNOWN_FIELD_WRITE => {
                 DocumentTransition::Progress { phase, unknown_fields: false }
             }
             Some(_) | None => DocumentTransition::UnknownFields,
@@ -45,10 +45,9 @@ pub(super) fn expected(definition: &Definition, transition: &Transition<'_, Peer
                 Ending::Interrupted | Ending::Stopped => failed(true),
             }
         }
-        Some(Input::Request(Request::Stop)) => {
-            first_open(document).map_or(DocumentTransition::CycleCompleted, DocumentTransition::Failed)
-        }
-        Some(Input::Deferred) => match first_open(document) {
+        Some(Input::Request(Request::Stop)) => first_incomplete_phase(document)
+            .map_or(DocumentTransition::CycleCompleted, DocumentTransition::Failed),
+        Some(Input::Deferred) => match first_incomplete_phase(document) {
             None => DocumentTransition::CycleCompleted,
             Some(phase) if !is_reused(definition, phase) => phase_start(transition),
             Some(phase) => match document.phases[phase].status {

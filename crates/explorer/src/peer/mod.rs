@@ -60,7 +60,7 @@ fn succeeded(document: &Document) -> bool {
 }
 
 /// Returns the first phase that is not completed in the document.
-fn first_open(document: &Document) -> Option<Phase> {
+fn first_incomplete_phase(document: &Document) -> Option<Phase> {
     ORDER.into_iter().find(|phase| document.phases[*phase].status != PhaseStatus::Completed)
 }
 

@@ -7,10 +7,10 @@ use protocol::run::Run;
 use serde_json::{Value, json};
 
 use super::super::{WriteInput, WritePermission};
-use super::{ORDER, first_open};
+use super::{ORDER, first_incomplete_phase};
 
 /// The name of the write that changes only an unknown field, not the output of a phase.
-pub(super) const NOTE: &str = "a note from outside";
+pub(super) const UNKNOWN_FIELD_WRITE: &str = "a note from outside";
 
 /// Returns every write to try. The format permits an agent ("inside" in the names) to write the output and errors of
 /// its phase in progress, and others ("outside") the same and unknown fields. Everything else is written by the
@@ -59,13 +59,13 @@ pub(super) fn writes(run: &Run, document: &Document) -> Vec<WriteInput> {
         let patch = Patch::Set(vec![(pointer, value.clone())]);
         writes.push(WriteInput { name, author: EditAuthor::Outside, patch, permission });
     };
-    let open = first_open(document);
+    let open = first_incomplete_phase(document);
     for phase in ORDER {
         let name =
             if open == Some(phase) { "the output from outside" } else { "another output from outside" };
         by_others(name, output_of(phase), &output, permission_in(phase));
     }
-    by_others(NOTE, "/note".to_owned(), &output, WritePermission::Granted);
+    by_others(UNKNOWN_FIELD_WRITE, "/note".to_owned(), &output, WritePermission::Granted);
     by_others(
         "the status from outside",
         "/metadata/status".to_owned(),

@@ -89,7 +89,7 @@ fn a_cycle_of_one_iteration_as_a_table() {
 fn any_order_of_extend_pause_resume_stop_and_interruption_leaves_a_valid_document() {
     let (mut succeeded, mut failed) = (0, 0);
     for (seed, model) in [(1, plain()), (2, overlapping()), (3, parallel(2))] {
-        let walks = WalkParams { seed, count: 15, requests: 8, writes: 0, longest: 3_000 };
+        let walks = WalkParams { seed, count: 15, requests: 8, writes: 0, max_inputs: 3_000 };
         let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         succeeded += walked.succeeded;
         failed += walked.failed;

@@ -196,7 +196,7 @@ fn the_diagram_shows_the_transition_table() {
 
 #[test]
 fn long_walks_of_issue_keep_the_rules_and_end() {
-    let walks = WalkParams { seed: 19, count: 80, requests: 1, writes: 0, longest: 1_000 };
+    let walks = WalkParams { seed: 19, count: 80, requests: 1, writes: 0, max_inputs: 1_000 };
     let model = model("walk", 3, 3, TriageMode::Run, CloseIssue::ByRun);
     let walked: WalkStats = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 0 && walked.failed > 0, "the walks should end in different ways: {walked:?}");

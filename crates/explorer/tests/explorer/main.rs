@@ -21,7 +21,7 @@ use protocol::steps::{Document, OnFailure, Steps, check_document};
 /// Enough executions of a gate for one loop-back and the final failure.
 const ITERATIONS: u32 = 2;
 
-const POLICIES: [OnFailure; 3] = [OnFailure::Stop, OnFailure::Drain, OnFailure::Continue];
+const ON_FAILURE_VALUES: [OnFailure; 3] = [OnFailure::Stop, OnFailure::Drain, OnFailure::Continue];
 
 fn model(shape: &Shape, policy: OnFailure, slots: Slots) -> Model<Steps> {
     let word = match policy {

@@ -61,7 +61,7 @@ fn long_walks_with_many_writes_keep_the_rules_and_end() {
         model("new, attempts: 6", cycle(6)),
         model("global, separate starts", global(3)).scheduling_separately(),
     ] {
-        let walks = WalkParams { seed: 7, count: 20, requests: 4, writes: 150, longest: 1_000 };
+        let walks = WalkParams { seed: 7, count: 20, requests: 4, writes: 150, max_inputs: 1_000 };
         let walked = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));
         all.inputs += walked.inputs;
         all.succeeded += walked.succeeded;

@@ -142,7 +142,7 @@ pub(crate) const WIDE: Shape = Shape {
 };
 
 /// A line of seven steps, a branch beside it, and gates that loop back one step, two steps and to the first step.
-pub(crate) const DEEP: Shape = Shape {
+pub(crate) const LINE_OF_GATES: Shape = Shape {
     name: "line of gates",
     steps: &[
         ("a", &[]),
@@ -222,7 +222,7 @@ pub(crate) const RESTART: Shape = Shape {
 };
 
 /// A person approves the work of an agent, or sends it back.
-pub(crate) const IN_THE_LOOP: Shape = Shape {
+pub(crate) const HUMAN_IN_THE_LOOP: Shape = Shape {
     name: "human in the loop",
     steps: &[("code", &[]), ("review", &["code"]), ("ship", &["review"])],
     gates: &[("review", "code")],

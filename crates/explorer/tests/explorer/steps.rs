@@ -8,10 +8,10 @@ use super::explore_all::{counts, explore_all, totals};
 use super::generated_files::{expect_file, expect_section};
 use super::shapes::{
     APPROVAL, APPROVED_FORK, APPROVED_GATE, CHECKED, CHECKED_GATE, CONDITIONS, CROSSED, FORK, GATE,
-    GATES_SIDE_BY_SIDE, IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART,
+    GATES_SIDE_BY_SIDE, HUMAN_IN_THE_LOOP, ITEMS, JOIN, LINE, NESTED, ONE, PAIR, PAIRED, PARALLEL, RESTART,
     RESTARTED_ITEMS, RESTARTED_PHASES, REVIEWED_WORKTREE, SIBLING, SIX, UNRELATED, WHEN, WORKTREE, WORKTREES,
 };
-use super::{ITERATIONS, POLICIES, model};
+use super::{ITERATIONS, ON_FAILURE_VALUES, model};
 
 /// Shapes with agents only, and the number of requests on a path: two if the states are few enough.
 const GRAPHS: [(&Shape, usize); 12] = [
@@ -42,7 +42,7 @@ const PEOPLE_RESTARTS_WORKTREES: [(&Shape, usize); 6] = [
 fn models(shapes: &[(&Shape, usize)]) -> Vec<(Model<Steps>, Limits)> {
     let mut models = Vec::new();
     for (shape, requests) in shapes {
-        for policy in POLICIES {
+        for policy in ON_FAILURE_VALUES {
             // In a line no two steps run at once, so the number of slots does not matter, and `drain`, which waits for
             // running steps, is the same as `stop`.
             let slots: &[Slots] = match (shape.is_a_line(), policy) {
@@ -79,7 +79,7 @@ fn every_state_of_people_restarts_and_worktrees_keeps_the_rules() {
 #[test]
 fn every_state_of_steps_with_phases_keeps_the_rules() {
     let shapes = [
-        (&IN_THE_LOOP, 2),
+        (&HUMAN_IN_THE_LOOP, 2),
         (&APPROVED_FORK, 1),
         (&CONDITIONS, 0),
         (&WHEN, 1),
@@ -89,7 +89,7 @@ fn every_state_of_steps_with_phases_keeps_the_rules() {
     ];
     let mut models: Vec<(Model<Steps>, Limits)> = Vec::new();
     for (shape, requests) in shapes {
-        for policy in POLICIES {
+        for policy in ON_FAILURE_VALUES {
             models.push((model(shape, policy, Slots::All), Limits::with_requests(requests)));
         }
     }
@@ -120,7 +120,7 @@ fn every_state_of_data_loops_keeps_the_rules() {
 #[test]
 fn starts_in_entries_of_their_own_keep_the_rules() {
     let shapes = [(&ONE, 2), (&PAIR, 1), (&LINE, 1), (&GATE, 1), (&FORK, 0), (&SIBLING, 0)];
-    let model = |shape| model(shape, POLICIES[0], Slots::One).scheduling_separately();
+    let model = |shape| model(shape, ON_FAILURE_VALUES[0], Slots::One).scheduling_separately();
     let models = shapes.map(|(shape, requests)| (model(shape), Limits::with_requests(requests)));
     let states: usize = explore_all(&models).iter().map(|seen| seen.states).sum();
     assert!(states > 1_000, "{states} states are too few for these workflows");
@@ -129,7 +129,7 @@ fn starts_in_entries_of_their_own_keep_the_rules() {
 #[test]
 fn an_exploration_with_too_many_states_fails() {
     let limits = Limits { states: 10, ..Limits::with_requests(2) };
-    let found = model(&PAIR, POLICIES[0], Slots::All).explore(limits).unwrap_err();
+    let found = model(&PAIR, ON_FAILURE_VALUES[0], Slots::All).explore(limits).unwrap_err();
     assert_eq!(found.violations[0].rule, "the number of states is limited");
 }
 
@@ -139,7 +139,7 @@ fn a_counter_example_has_the_shortest_path() {
         let failed = document.steps.iter().filter(|(_, step)| step.status == Status::Failed);
         failed.map(|(id, _)| format!("`{id}` failed")).collect()
     };
-    let definition = LINE.definition(POLICIES[0], ITERATIONS);
+    let definition = LINE.definition(ON_FAILURE_VALUES[0], ITERATIONS);
     let model: Model<Steps> = Model::new("line, stop", definition, Slots::All, no_step_failed);
     let found = model.explore(Limits::with_requests(1)).unwrap_err();
     // `z` is backing off, `-1` is one failed attempt.

@@ -68,7 +68,7 @@ fn every_state_of_a_group_after_another_keeps_the_rules() {
 
 #[test]
 fn long_walks_keep_the_rules_and_end() {
-    let walks = WalkParams { seed: 11, count: 30, requests: 6, writes: 0, longest: 2_000 };
+    let walks = WalkParams { seed: 11, count: 30, requests: 6, writes: 0, max_inputs: 2_000 };
     let walked = model(Plan::Two, Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 1 && walked.failed > 1, "the walks should end in different ways: {walked:?}");
 }

@@ -33,7 +33,7 @@ impl Present for Cycle {
     const STEPS_KEY: &'static str = "agents";
     const START_COMMAND: &'static str = "callboard cycle";
     const START_ARGUMENT: &'static str = "task";
-    const RETRIES: bool = true;
+    const CAN_RETRY: bool = true;
     const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = brief::TEMPLATES;
     const VIEW_PATTERNS: &'static [&'static str] = &[layout::VIEWS];

@@ -77,7 +77,8 @@ pub enum Change {
     /// The first item of `pending` was posted on the issue, or could not be.
     Posted,
     /// The first item of `pending` is answered.
-    Settled,
+    #[serde(rename = "settled")]
+    PendingAnswered,
     /// The addressee could not answer: the first item of `pending` goes to a person.
     Rerouted,
     /// The next pipeline attempt begins.
@@ -193,7 +194,7 @@ impl State {
 
     pub(super) fn can_apply(&self, change: &Change) -> bool {
         match change {
-            Change::Posted | Change::Settled | Change::Rerouted => !self.pending.is_empty(),
+            Change::Posted | Change::PendingAnswered | Change::Rerouted => !self.pending.is_empty(),
             Change::Asked(pending) => !pending.is_empty(),
             Change::Retried(cause) => self.failed == Some(*cause),
             Change::Entered(_)
@@ -212,7 +213,7 @@ impl State {
                 (self.pending, self.posted) = (pending.clone(), false);
             }
             Change::Posted => self.posted = true,
-            Change::Settled => {
+            Change::PendingAnswered => {
                 self.pending.remove(0);
                 self.posted = false;
             }
@@ -312,7 +313,7 @@ fn performed(definition: &Definition, state: &State, step: Step) -> Move<Change,
 /// answer of a person overrules it, so the analyst begins.
 fn answered(state: &State) -> Move<Change, Step> {
     let is_overruled = state.stage == Stage::Triage && state.pending.first() == Some(&Pending::Block);
-    let mut changes = vec![Change::Settled];
+    let mut changes = vec![Change::PendingAnswered];
     if is_overruled {
         changes.push(Change::Entered(Stage::Analyst));
     }

@@ -19,7 +19,7 @@ impl Present for Issue {
     const STEPS_KEY: &'static str = "pipeline";
     const START_COMMAND: &'static str = "callboard issue";
     const START_ARGUMENT: &'static str = "issue";
-    const RETRIES: bool = true;
+    const CAN_RETRY: bool = true;
     const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &prompts::TEMPLATES;
     const VIEW_PATTERNS: &'static [&'static str] = &["/issue-state.json"];
@@ -157,7 +157,7 @@ impl Present for Issue {
             }
             Change::Entered(_)
             | Change::Posted
-            | Change::Settled
+            | Change::PendingAnswered
             | Change::Failed(_)
             | Change::Imported(_) => None,
         }
@@ -169,7 +169,7 @@ impl Present for Issue {
             Change::LoopedBack => Some(("looped_back", json!({}))),
             Change::GaveUp => Some(("gave_up", json!({}))),
             Change::Asked(pending) => Some(("asked", json!({ "pending": pending }))),
-            Change::Settled => Some(("settled", json!({}))),
+            Change::PendingAnswered => Some(("settled", json!({}))),
             Change::Posted
             | Change::Rerouted
             | Change::Failed(_)
@@ -192,7 +192,7 @@ impl Present for Issue {
             Change::LoopedBack | Change::GaveUp | Change::Retried(FailureCause::Pipeline) => {
                 step == Some(Step::Writer)
             }
-            Change::Asked(_) | Change::Settled | Change::Posted | Change::Rerouted => {
+            Change::Asked(_) | Change::PendingAnswered | Change::Posted | Change::Rerouted => {
                 matches!(step, Some(Step::Person | Step::Answer(_)))
             }
             Change::Entered(_) | Change::Failed(_) | Change::Retried(_) | Change::Imported(_) => false,

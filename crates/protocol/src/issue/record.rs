@@ -352,7 +352,7 @@ fn record_transition(
         // The comment about the first pending item is on the issue; only the state keeps that.
         IssueChange::Posted => {}
         // The first pending item is answered, by a person in this entry or by an agent's report.
-        IssueChange::Settled => {
+        IssueChange::PendingAnswered => {
             if let Some(answer) = entry.input.evidence().and_then(|evidence| evidence.answer.as_ref()) {
                 let text = answer.text().map_or_else(|| answer.to_string(), str::to_owned);
                 record_answer(document, &text, &author_name(&entry.by), entry.at);

@@ -48,7 +48,7 @@ pub struct ProtocolInfo {
     /// The built-in prompts, which files of the repository may replace.
     pub prompts: &'static [PromptTemplate],
     /// Patterns for git's `info/exclude` that match the views outside the directory of the run.
-    pub views: &'static [&'static str],
+    pub view_patterns: &'static [&'static str],
     /// The steps in the template of a rehearsal script; empty if each run defines its own steps.
     pub script_steps: &'static [&'static str],
     /// The files that `callboard check` knows.
@@ -117,7 +117,7 @@ impl<P: Present> TypedKind<P> {
         start_command: P::START_COMMAND,
         start_argument: P::START_ARGUMENT,
         can_skip: P::SKIPS,
-        can_retry: P::RETRIES,
+        can_retry: P::CAN_RETRY,
         can_rename: P::IMPORT_CAN_RENAME,
         checks_are_turns: P::CHECKS_ARE_TURNS,
         checks_writes: P::CHECKS_WRITES,
@@ -126,7 +126,7 @@ impl<P: Present> TypedKind<P> {
         reverts_view_edits: P::REVERTS_VIEW_EDITS,
         roles: P::ROLES,
         prompts: P::PROMPTS,
-        views: P::VIEW_PATTERNS,
+        view_patterns: P::VIEW_PATTERNS,
         script_steps: P::REHEARSAL_SCRIPT_STEPS,
         formats: P::FORMATS,
     };

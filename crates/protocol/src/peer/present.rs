@@ -20,7 +20,7 @@ impl Present for Peer {
     const STEPS_KEY: &'static str = "phases";
     const START_COMMAND: &'static str = "callboard peer";
     const START_ARGUMENT: &'static str = "requirements";
-    const RETRIES: bool = false;
+    const CAN_RETRY: bool = false;
     /// The name of the run is the id of its cycle.
     const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &super::prompts::TEMPLATES;

@@ -185,11 +185,11 @@ fn outcome_is_known(status: RunStatus) -> bool {
 /// Lets the protocol decide about an event, and applies its move.
 pub(super) fn decide(run: &mut Run, event: Event, decision: &mut Decision) {
     let protocol_move = run.machine.decide(event);
-    carry_out(run, protocol_move, decision);
+    apply_move(run, protocol_move, decision);
 }
 
 /// Applies a protocol's move to the run.
-pub(super) fn carry_out(run: &mut Run, Move { changes, next }: Move, decision: &mut Decision) {
+pub(super) fn apply_move(run: &mut Run, Move { changes, next }: Move, decision: &mut Decision) {
     for transition in changes {
         decision.apply(run, Change::Protocol { transition });
     }
@@ -238,7 +238,7 @@ fn finish(run: &mut Run, outcome: Outcome, decision: &mut Decision) {
     };
     decision.apply(run, Change::Status { status: RunStatus::Finishing(outcome) });
     dequeue_all(run, decision);
-    stop_all(run, AttemptStopReason::RunEnds, decision);
+    stop_all(run, AttemptStopReason::RunFinishes, decision);
 }
 
 /// Drains the run: turns without a live attempt end, running attempts may end by themselves.

@@ -124,7 +124,8 @@ pub enum AttemptStopReason {
     /// The run stops.
     RunStops,
     /// The outcome of the run no longer depends on it.
-    RunEnds,
+    #[serde(rename = "run_ends")]
+    RunFinishes,
 }
 
 /// An action in the outside world. Its id makes a repetition recognisable.

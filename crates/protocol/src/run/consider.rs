@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::absorb::{carry_out, complete_stop_or_finish, decide, stop_all};
+use super::absorb::{apply_move, complete_stop_or_finish, decide, stop_all};
 use super::change::{AttemptStopReason, Change, Decision};
 use super::state::{Run, RunStatus, RunStopCause};
 use crate::protocol_trait::{Event, Move, Next, Outcome, RequestRefusal, StepStatus};
@@ -110,7 +110,7 @@ fn carry_out_and_reopen(run: &mut Run, protocol_move: Move, decision: &mut Decis
         }
         (_, Next::Queue(_) | Next::QueueUnlessInTurn(_) | Next::Finish(_) | Next::Drain(_)) => {}
     }
-    carry_out(run, protocol_move, decision);
+    apply_move(run, protocol_move, decision);
 }
 
 /// Decides a request and applies the decision. A request that would change nothing, such as pausing a paused run,
@@ -173,7 +173,7 @@ fn stop(run: &mut Run, decision: &mut Decision) -> Result<(), Refusal> {
     match run.machine.on_stop() {
         None => stop_attempts(run, RunStopCause::Requested, decision),
         Some(end) => {
-            carry_out(run, end, decision);
+            apply_move(run, end, decision);
             complete_stop_or_finish(run, decision);
             Ok(())
         }

@@ -1,6 +1,6 @@
 //! Deferred transitions: what a protocol does without an event, once the steps concerned have no attempt alive.
 
-use super::absorb::{carry_out, complete_stop_or_finish};
+use super::absorb::{apply_move, complete_stop_or_finish};
 use super::change::{Change, Decision};
 use super::state::{Run, RunStatus};
 use crate::protocol_trait::Deferred;
@@ -31,7 +31,7 @@ pub fn make_deferred_transition(run: &mut Run) -> Option<Decision> {
     for step in to_dequeue {
         decision.apply(run, Change::Dequeued { step });
     }
-    carry_out(run, transition, &mut decision);
+    apply_move(run, transition, &mut decision);
     complete_stop_or_finish(run, &mut decision);
     Some(decision)
 }

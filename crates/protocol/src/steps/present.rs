@@ -17,7 +17,7 @@ impl Present for Steps {
     const STEPS_KEY: &'static str = "steps";
     const START_COMMAND: &'static str = "callboard run";
     const START_ARGUMENT: &'static str = "workflow";
-    const RETRIES: bool = true;
+    const CAN_RETRY: bool = true;
     const IMPORT_CAN_RENAME: bool = true;
     const CHECKS_ARE_TURNS: bool = true;
 

@@ -26,7 +26,7 @@ impl Present for Team {
     const STEPS_KEY: &'static str = "groups";
     const START_COMMAND: &'static str = "callboard team";
     const START_ARGUMENT: &'static str = "request";
-    const RETRIES: bool = true;
+    const CAN_RETRY: bool = true;
     const IMPORT_CAN_RENAME: bool = false;
     const PROMPTS: &'static [PromptTemplate] = &TEMPLATES;
     const VIEW_PATTERNS: &'static [&'static str] = &["/coordination/"];

@@ -39,7 +39,7 @@ impl Driver {
         let mut run = Run::empty(Box::new(TypedMachine::<Cycle>::new(definition, document)));
         let decision = open(&mut run);
         let mut driver = Self { run, at, parts: std::collections::BTreeMap::new() };
-        driver.commit(Input::Opened { definition: String::new() }, decision);
+        driver.commit(Input::Opened { spec_digest: String::new() }, decision);
         driver
     }
 

@@ -54,7 +54,7 @@ impl Cycle {
         let mut run = Run::empty(Box::new(TypedMachine::<Peer>::new(definition, document)));
         let decision = open(&mut run);
         let mut cycle = Self { run, at, transitions: Vec::new() };
-        cycle.commit(Input::Opened { definition: String::new() }, decision);
+        cycle.commit(Input::Opened { spec_digest: String::new() }, decision);
         cycle.proceed();
         cycle
     }

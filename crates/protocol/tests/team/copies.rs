@@ -167,7 +167,7 @@ fn each_role_finishes_its_turn_by_an_edit() {
         file["messages"] = json!([{ "decision": "approved", "feedback": "fine" }]);
     });
     run.report("A.merge", json!({}));
-    run.report("pm.criteria", criteria(0));
+    run.report("pm.criteria", criteria_report(0));
     edit(&mut run, "pm.check", "orchestrator_state.json", |state| state["status"] = "completed".into());
     assert_eq!(run.active(), ["pm.merge"]);
 }
@@ -236,7 +236,7 @@ fn criteria_and_earlier_groups_are_fixed_with_the_first_plan() {
     run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     run.report("A.merge", json!({}));
     // The criterion is not met, so the project manager plans again.
-    run.report("pm.criteria", criteria(1));
+    run.report("pm.criteria", criteria_report(1));
     edit(&mut run, "pm.check", "pm_state.json", |state| {
         let plan = plan(&[("B", "b.txt", &[])]);
         state["success_criteria"] = json!([]);

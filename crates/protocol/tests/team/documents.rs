@@ -24,7 +24,7 @@ fn the_decisions_log_iterations_and_first_approvals_follow_from_the_commits() {
         ("B.tech_lead", approved),
         ("B.merge", json!({})),
         // The command of the success criterion exits with 0.
-        ("pm.criteria", criteria(0)),
+        ("pm.criteria", criteria_report(0)),
         ("pm.check", json!({ "verdict": "BAZINGA" })),
         ("pm.merge", json!({})),
     ];

@@ -23,7 +23,7 @@ fn import(files: &CoordinationFiles) -> TeamRun {
     let document = serde_json::to_value(files).unwrap();
     let mut run = TeamRun::blank(definition());
     run.append(
-        protocol::entry::Input::Opened { definition: "none".to_owned() },
+        protocol::entry::Input::Opened { spec_digest: "none".to_owned() },
         protocol::run::Decision::nothing(),
     );
     let imported = run.state.run.machine.import(&document).unwrap();

@@ -50,7 +50,7 @@ impl TeamRun {
 
     fn open(definition: Definition) -> Self {
         let mut run = Self::blank(definition);
-        let input = protocol::entry::Input::Opened { definition: "none".to_owned() };
+        let input = protocol::entry::Input::Opened { spec_digest: "none".to_owned() };
         let mut decided = run.state.run.clone();
         let decision = protocol::run::open(&mut decided);
         run.commit(input, decision, decided);
@@ -207,7 +207,7 @@ fn plan(groups: &[(&str, &str, &[&str])]) -> Value {
 }
 
 /// Returns the report of a check of the success criteria. The plan has one criterion; its command ended with this exit code.
-fn criteria(exit_code: i32) -> Value {
+fn criteria_report(exit_code: i32) -> Value {
     let check = json!({
         "name": "C1", "command": ["true"], "exit_code": exit_code, "duration_ms": 1, "output_digest": "", "output": "seen",
     });

@@ -235,7 +235,7 @@ fn a_skipped_group_excuses_a_criterion_only_if_all_its_tasks_are_of_such_groups(
         run.report("B.merge", json!({}));
         use_up_qa_turns(&mut run);
         run.answer("A.decision", "skip").unwrap();
-        run.report("pm.criteria", criteria(1));
+        run.report("pm.criteria", criteria_report(1));
         run.report("pm.check", json!({ "verdict": "BAZINGA" }));
         assert_eq!(run.active() == ["pm.merge"], accepted);
     }
@@ -258,7 +258,7 @@ fn a_refused_completion_names_only_criteria_that_no_skipped_group_excuses() {
     run.report("B.merge", json!({}));
     use_up_qa_turns(&mut run);
     run.answer("A.decision", "skip").unwrap();
-    let mut results = criteria(1);
+    let mut results = criteria_report(1);
     let result = results["checks"][0].clone();
     results["checks"] = json!([result, result]);
     run.report("pm.criteria", results);
@@ -310,7 +310,7 @@ fn completion_is_refused_while_a_criterion_fails() {
     run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
     run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
     run.report("A.merge", json!({}));
-    run.report("pm.criteria", criteria(1));
+    run.report("pm.criteria", criteria_report(1));
     for _ in 0..5 {
         assert!(
             run.try_report("pm.check", json!({ "verdict": "not BAZINGA yet" }), BTreeMap::new()).is_err()

@@ -68,7 +68,7 @@ impl PendingEffect {
     /// Returns the path of an artifact. A file below `.agents/runs/` is in the repository. Any other is in the integration
     /// worktree, if the run has worktrees; it is created if no step has worked there yet.
     pub(super) fn artifact_path(&self, artifact: &str) -> Result<PathBuf, String> {
-        let is_in_run_dir = format!("/{artifact}").starts_with(RunLocation::EXCLUDED);
+        let is_in_run_dir = format!("/{artifact}").starts_with(RunLocation::RUNS_DIR);
         match self.run_worktrees.as_ref().filter(|_| !is_in_run_dir) {
             Some(run_worktrees) => {
                 Ok(run_worktrees.prepare(None).map_err(|error| with_causes(&error))?.join(artifact))
@@ -83,7 +83,7 @@ impl PendingEffect {
             return Ok(supervisor::checks::rehearsed(&self.checks));
         }
         let env = self.mark.variables().map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let runner = CheckRunner { tree, logs: self.dir.path(), env, stop: self.stop.clone() };
+        let runner = CheckRunner { tree, logs_dir: self.dir.path(), env, stop: self.stop.clone() };
         runner.run(&self.checks, |result| tracing::info!(result = result.summary(), "check"))
     }
 

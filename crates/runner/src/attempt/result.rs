@@ -151,7 +151,7 @@ impl Classifier<'_> {
         // The agent asked whether to continue, was told to pause or to stop, and exited.
         if report_problem.is_none()
             && record.reason == EndReason::Finished
-            && self.spec.dir.stop_notice().exists()
+            && self.spec.dir.told_signal().exists()
         {
             let error = "Agent process ended because the run is paused or stopped".to_owned();
             return AttemptResult::failure(Ending::Interrupted, FailureKind::Interrupted, error, duration_ms);

@@ -55,7 +55,7 @@ pub(crate) enum AttemptOrigin {
     /// This engine has just decided to start it.
     New,
     /// An earlier engine may have started it.
-    Found,
+    MaybeStarted,
 }
 
 impl AttemptSpec {
@@ -181,7 +181,7 @@ impl AttemptSpec {
             return Ok(None);
         }
         // If the engine does not commit in this run, the next attempt that changes the worktree discards.
-        if self.brief.tree_use == TreeUse::Reads && run_worktrees.commits() {
+        if self.brief.tree_use == TreeUse::Reads && run_worktrees.makes_commits() {
             return Ok(run_worktrees.discard_read_only_changes(worktree)?);
         }
         Ok(run_worktrees.commit(worktree, &self.attempt)?)
@@ -291,7 +291,7 @@ impl AttemptSpec {
             store: self.mark.store.clone(),
             argv: profile.adapter.argv(&assignment),
             cwd: self.cwd(),
-            env: environment(&profile.pass, std::env::vars_os(), &variables, &assignment),
+            env: environment(&profile.env_policy, std::env::vars_os(), &variables, &assignment),
             timeout: self.timeout(),
             silence: profile.silence,
             grace: profile.grace,
@@ -326,7 +326,7 @@ impl AttemptSpec {
         let repo = &self.options.location.repo_dir;
         let tree = self.work_tree();
         // The run's directory is in the repository even if the attempt works in a worktree.
-        let absolute = |artifact: &String| match format!("/{artifact}").starts_with(RunLocation::EXCLUDED) {
+        let absolute = |artifact: &String| match format!("/{artifact}").starts_with(RunLocation::RUNS_DIR) {
             true => format!("{repo}/{artifact}"),
             false => format!("{tree}/{artifact}"),
         };
@@ -382,7 +382,7 @@ fn command_profile(options: &RunOptions, step: &StepId, brief: &Brief) -> AgentP
             adapter: Adapter::Checks,
             report: ReportRule::Required,
             // As in the user's terminal: the commands are configured by the user.
-            pass: EnvPolicy::Everything,
+            env_policy: EnvPolicy::InheritAll,
             env: Vec::new(),
             timeout: None,
             silence: None,

@@ -301,7 +301,7 @@ impl AttemptTask {
         match self.spec.origin {
             AttemptOrigin::New => Ok(false),
             // An earlier engine may have started it.
-            AttemptOrigin::Found => {
+            AttemptOrigin::MaybeStarted => {
                 let (dir, mark) = (self.spec.dir.clone(), self.spec.mark.clone());
                 let kill = move || supervisor::kill_marked_unclaimed(&dir, &mark);
                 let killed = tokio::task::spawn_blocking(kill).await;

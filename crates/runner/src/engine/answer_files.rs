@@ -165,7 +165,7 @@ impl Engine<'_> {
         };
         let path = Path::new(file.path());
         match file {
-            AnswerFile::ManyQuestions(_) => read(path),
+            AnswerFile::Conditions(_) => read(path),
             AnswerFile::OneQuestion(_) => {
                 let taken = taken_path(path, *turn);
                 if let Some(answer) = read(&taken)? {
@@ -183,7 +183,7 @@ impl Engine<'_> {
     fn author_of(&self, file: &AnswerFile) -> Option<Author> {
         let path = match file {
             AnswerFile::OneQuestion(path) => Path::new(path),
-            AnswerFile::ManyQuestions(_) => return None,
+            AnswerFile::Conditions(_) => return None,
         };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         Some(Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() })
@@ -201,7 +201,7 @@ fn watch(watcher: &supervisor::DirWatcher, file: &AnswerFile) -> io::Result<DirW
     let directory = path.parent().unwrap_or(Path::new("/"));
     match file {
         AnswerFile::OneQuestion(_) => fs::create_dir_all(directory)?,
-        AnswerFile::ManyQuestions(_) => {}
+        AnswerFile::Conditions(_) => {}
     }
     watcher.watch(directory, &[path.to_owned()])
 }

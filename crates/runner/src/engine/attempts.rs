@@ -36,7 +36,7 @@ impl Engine<'_> {
             self.observer.notice(Notice::Remote { attempts: &remote });
         }
         for (attempt, status) in live_attempts {
-            self.attach(&attempt, AttemptOrigin::Found);
+            self.attach(&attempt, AttemptOrigin::MaybeStarted);
             match status {
                 TurnStatus::Stopping => self.stop_attempt(&attempt, Shutdown::Graceful),
                 TurnStatus::Running | TurnStatus::Queued | TurnStatus::BackingOff | TurnStatus::Waiting => {}

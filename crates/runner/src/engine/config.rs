@@ -23,7 +23,8 @@ pub struct AgentProfile {
     pub adapter: Adapter,
     pub report: ReportRule,
     /// Which variables of the engine's environment the agent sees.
-    pub pass: EnvPolicy,
+    #[serde(rename = "pass")]
+    pub env_policy: EnvPolicy,
     /// Additional variables.
     #[serde(default)]
     pub env: Vec<(String, String)>,

@@ -141,7 +141,7 @@ impl EngineConfig {
             profile.adapter = profile.adapter.with_args(args);
         }
         if let (EnvPolicy::AllowList(names), Some(more)) =
-            (&mut profile.pass, first_set(up_to_chosen, |role| role.pass_env.as_ref()))
+            (&mut profile.env_policy, first_set(up_to_chosen, |role| role.pass_env.as_ref()))
         {
             names.extend(more.iter().cloned());
         }

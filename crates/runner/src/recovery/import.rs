@@ -109,7 +109,7 @@ async fn write(
     let Some(store) = store else { return Ok(()) };
     let blob = serde_json::to_vec(&replay.spec).expect("BUG: a run spec is plain data");
     let definition = store::Digest::of(&blob).to_string();
-    let opened = entry(by, now, Input::Opened { definition }, Decision::nothing());
+    let opened = entry(by, now, Input::Opened { spec_digest: definition }, Decision::nothing());
     let recovered = entry(by, now, Input::Recovered { source }, decision);
     let run = replay.run.clone();
     // Such a store keeps the whole document where other programs can read it.
@@ -122,7 +122,7 @@ async fn write(
             replay.position = writer.append(&commit)?;
         }
         if let Some(replaces) = replaces.clone() {
-            writer.replace_entry(replaces);
+            writer.replace_bucket_entry(replaces);
         }
         // An engine that still runs on the lost store is fenced: the epoch is higher than its own.
         let created = now.to_jiff().unwrap_or_default();

@@ -45,7 +45,7 @@ pub enum ReplayError {
 /// Returns the digest of the run's spec, as named by its first entry.
 pub(crate) fn spec_digest(first: &str) -> Result<Digest, ReplayError> {
     match Entry::decode(first)?.input {
-        Input::Opened { definition } => definition.parse().map_err(|_| ReplayError::NotOpened),
+        Input::Opened { spec_digest } => spec_digest.parse().map_err(|_| ReplayError::NotOpened),
         Input::Fact { .. }
         | Input::Request { .. }
         | Input::Refused { .. }

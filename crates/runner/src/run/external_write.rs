@@ -17,7 +17,7 @@ use crate::recovery::MAX_SEQUENCE_JUMP;
 use crate::run::{CommitContext, Journal, LoadError};
 
 /// How many conflicts with a client that keeps writing are retried. Together with the pauses, about two seconds.
-const RETRIES: u32 = 16;
+const CAN_RETRY: u32 = 16;
 /// The pause before a retry is random. This is its limit before the first retry, and how often the limit is doubled.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const DOUBLINGS: u32 = 5;
@@ -74,8 +74,8 @@ impl Journal {
             let accepts = edit.is_ok();
             match self.commit_judgement(&external_write, edit).await {
                 Ok(judged_external_write) => self.judged_external_write = Some(judged_external_write),
-                Err(CommitError::Conflict { .. }) if retries == RETRIES => {
-                    return Err(LoadError::Contended { run: self.run.clone(), tries: RETRIES + 1 });
+                Err(CommitError::Conflict { .. }) if retries == CAN_RETRY => {
+                    return Err(LoadError::Contended { run: self.run.clone(), tries: CAN_RETRY + 1 });
                 }
                 Err(CommitError::Conflict { .. }) => {
                     let pause = FIRST_PAUSE.saturating_mul(1 << retries.min(DOUBLINGS));
@@ -100,7 +100,7 @@ impl Journal {
     fn as_edit(&self, external_write: &ExternalWrite) -> Result<Value, String> {
         let change = external_write.change.as_ref().map_err(ToString::to_string)?;
         let read = |text: &str| serde_json::from_str(text).map_err(|error| error.to_string());
-        let (ours, theirs) = (read(&change.ours)?, read(&change.theirs)?);
+        let (ours, theirs) = (read(&change.before)?, read(&change.after)?);
         self.machine().external_edit(&ours, &theirs).map_err(|refused| with_causes(&refused))
     }
 

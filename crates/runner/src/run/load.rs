@@ -65,12 +65,12 @@ pub(crate) async fn load_spec(store: &dyn Store, run: &RunId) -> Result<RunSpec,
 pub async fn read_spec(store: &dyn Store, run: &RunId) -> Result<Option<RunSpec>, LoadError> {
     let damaged = |what: &str| LoadError::Damaged { run: run.clone(), what: what.to_owned() };
     let Some(first) = store.entry(run, Revision(1)).await? else { return Ok(None) };
-    let Input::Opened { definition } = decode(run, &first)?.input else {
+    let Input::Opened { spec_digest } = decode(run, &first)?.input else {
         return Err(damaged("its first entry does not open it"));
     };
     // The entry has the digest of the run spec, which contains the definition.
     let digest: Digest =
-        definition.parse().map_err(|_| damaged("the digest of its definition cannot be parsed"))?;
+        spec_digest.parse().map_err(|_| damaged("the digest of its definition cannot be parsed"))?;
     let blob = store.blob(&digest).await?.ok_or_else(|| damaged("its definition is missing"))?;
     serde_json::from_slice(&blob).map(Some).map_err(|_| damaged(BAD_DEFINITION))
 }

@@ -109,7 +109,7 @@ pub async fn open(
         judged_external_write: None,
     };
     // The field holds the digest of the whole spec, not only of the definition.
-    let input = Input::Opened { definition: digest.to_string() };
+    let input = Input::Opened { spec_digest: digest.to_string() };
     match journal.commit(by, input, decision, CommitContext::default()).await {
         Ok(_) => Ok(journal),
         Err(CommitError::Conflict { .. }) => Err(OpenError::Exists(run_id)),

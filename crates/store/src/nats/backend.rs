@@ -130,16 +130,16 @@ impl Store for NatsStore {
     }
 
     async fn protocol(&self, run: &RunId) -> Result<Option<String>, ReadError> {
-        Ok(self.session().await?.last_reconciled_record(run).await?.map(|newest| newest.head.protocol))
+        Ok(self.session().await?.reconcile_and_read_last(run).await?.map(|newest| newest.head.protocol))
     }
 
     async fn newest_revision(&self, run: &RunId) -> Result<Option<Revision>, ReadError> {
-        Ok(self.session().await?.last_reconciled_record(run).await?.map(|newest| newest.head.revision))
+        Ok(self.session().await?.reconcile_and_read_last(run).await?.map(|newest| newest.head.revision))
     }
 
     async fn document(&self, run: &RunId) -> Result<Option<StoredDocument>, ReadError> {
         let session = self.session().await?;
-        let Some(newest) = session.last_reconciled_record(run).await? else { return Ok(None) };
+        let Some(newest) = session.reconcile_and_read_last(run).await? else { return Ok(None) };
         let revision = newest.head.revision;
         let parts = session.parts_at(run, revision).await?;
         Ok(Some(StoredDocument { protocol: newest.head.protocol, revision, parts }))
@@ -211,7 +211,7 @@ impl Store for NatsStore {
         let mut conflicts = session.journal.conflict_backoff("mark views at");
         let content = Content::ViewMarks { id: Uuid::now_v7().to_string(), views };
         loop {
-            let Some(newest) = session.last_reconciled_record(run).await? else {
+            let Some(newest) = session.reconcile_and_read_last(run).await? else {
                 return Err(WriteError::NoSuchRun { run: run.clone() });
             };
             match session.append_content(run, JournalEnd::of(Some(&newest)), &content).await? {

@@ -29,7 +29,7 @@ pub use connection::{
     BLOB_STREAM, MIN_VERSION, NatsAuth, NatsConnectError, NatsNotice, NatsSettings, NatsSettingsError,
     NoticeHandler, Timeouts, Tls,
 };
-pub use documents::{KvEntry, StandaloneBucket};
+pub use documents::{KvBucket, KvEntry};
 pub(crate) use engine_lock::Lease;
 pub use health::{MissingBlobs, NatsWarning, UnknownMessage};
 pub(crate) use journal::Watch;

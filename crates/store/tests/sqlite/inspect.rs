@@ -52,7 +52,7 @@ async fn a_closed_store_is_read_and_not_changed() {
     let test = TestStore::used().await;
     let before = test.bytes();
     let examined = SqliteStore::inspect(&test.location).unwrap().unwrap();
-    assert_eq!((examined.problems.len(), examined.format), (0, examined.known));
+    assert_eq!((examined.problems.len(), examined.format), (0, examined.current_format));
     let store = examined.store.unwrap();
     assert_eq!(store.runs().await.unwrap().len(), 1);
     drop(store);
@@ -132,7 +132,7 @@ async fn an_older_format_is_reported_and_not_migrated() {
     Connection::open(test.location.database()).unwrap().pragma_update(None, "user_version", 0).unwrap();
     let before = test.bytes();
     let examined = SqliteStore::inspect(&test.location).unwrap().unwrap();
-    assert!(examined.format < examined.known && examined.store.is_none());
+    assert!(examined.format < examined.current_format && examined.store.is_none());
     assert_eq!(test.bytes(), before);
 }
 

@@ -61,7 +61,7 @@ impl Assignment {
     }
 
     /// Returns the file with the first answer of a person, or an empty text.
-    pub(super) fn manual_result(&self) -> &str {
+    pub(super) fn answer_path(&self) -> &str {
         self.answers.first().map_or("", |answer| &answer.path)
     }
 }

@@ -40,7 +40,7 @@ const PLACEHOLDERS: [(&str, Value); 9] = [
     // Interrupted attempts do not count, so this may differ from the number in the attempt's id.
     ("attempt", |assignment| assignment.counted_attempt.to_string()),
     // The path of a file with a person's answer, or empty.
-    ("manual_input", |assignment| assignment.manual_result().to_owned()),
+    ("manual_input", |assignment| assignment.answer_path().to_owned()),
 ];
 
 fn placeholder_names() -> String {

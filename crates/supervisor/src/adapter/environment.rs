@@ -15,7 +15,8 @@ use crate::env_string::EnvString;
 #[serde(rename_all = "snake_case")]
 pub enum EnvPolicy {
     /// All of it.
-    Everything,
+    #[serde(rename = "everything")]
+    InheritAll,
     /// What most programs need, and the given names.
     AllowList(Vec<String>),
 }
@@ -56,7 +57,7 @@ const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 impl EnvPolicy {
     fn allows(&self, name: &OsStr) -> bool {
         match self {
-            Self::Everything => true,
+            Self::InheritAll => true,
             Self::AllowList(extra) => name.to_str().is_some_and(|name| {
                 ALLOWED.contains(&name)
                     || ALLOWED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -134,7 +135,7 @@ fn basics(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("REPO_DIR", repo.clone()),
         ("PROMPT_PATH", prompt_path.clone()),
         ("REPORT_PATH", report_path.clone()),
-        ("MANUAL_RESULT_PATH", assignment.manual_result().to_owned()),
+        ("MANUAL_RESULT_PATH", assignment.answer_path().to_owned()),
         ("STEP_ATTEMPT", assignment.counted_attempt.to_string()),
         ("STEP_ITERATION", assignment.iteration.to_string()),
         ("ARTIFACTS_DIR", assignment.artifacts_dir.clone()),
@@ -241,7 +242,7 @@ mod tests {
             let all = environment(policy, caller.clone(), &[], &example());
             caller.clone().map(|(name, value)| all.contains(&(name.into(), value.into())))
         };
-        assert_eq!(passed(&EnvPolicy::Everything), [true, true]);
+        assert_eq!(passed(&EnvPolicy::InheritAll), [true, true]);
         assert_eq!(passed(&EnvPolicy::AllowList(Vec::new())), [true, false], "the names of a list are UTF-8");
     }
 
@@ -252,13 +253,13 @@ mod tests {
             assert_eq!(env[name], "caller", "{name}");
         }
         assert!(!env.contains_key("SECRET_KEY"));
-        assert_eq!(built_environment(&EnvPolicy::Everything, &[], &example())["SECRET_KEY"], "caller");
+        assert_eq!(built_environment(&EnvPolicy::InheritAll, &[], &example())["SECRET_KEY"], "caller");
     }
 
     #[test]
     fn our_variables_win_over_configured_ones_and_those_over_inherited_ones() {
         let set = [("NAMED", "set"), ("STEP_ID", "set"), ("OWN", "a b")];
-        let env = built_environment(&EnvPolicy::Everything, &set, &example());
+        let env = built_environment(&EnvPolicy::InheritAll, &set, &example());
         assert_eq!(
             (env["NAMED"].as_str(), env["OWN"].as_str(), env["STEP_ID"].as_str()),
             ("set", "a b", "code-review")
@@ -281,7 +282,7 @@ mod tests {
         let inherited = |attempt: Option<&str>| {
             let names = of_the_attempt.into_iter().chain(["DEP_VERSION"]).chain(attempt);
             let caller = names.map(|name| (OsString::from(name), OsString::from("outer")));
-            let all = environment(&EnvPolicy::Everything, caller, &[], &example());
+            let all = environment(&EnvPolicy::InheritAll, caller, &[], &example());
             let is_outer = |value: &EnvString| value.as_os_str() == "outer";
             all.into_iter().filter(|(_, value)| is_outer(value)).count()
         };

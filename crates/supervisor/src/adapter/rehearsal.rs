@@ -36,8 +36,8 @@ pub struct RehearsalScript {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub turns: BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>>,
     /// Report fields of a step that its script does not set.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub by_default: BTreeMap<StepId, Fields>,
+    #[serde(rename = "by_default", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub default_fields: BTreeMap<StepId, Fields>,
 }
 
 /// Report fields that only some protocols ask for.
@@ -119,7 +119,7 @@ impl RehearsalScript {
             None => self.steps.get(step).or_else(|| self.script_of_item(step)).map_or(&[][..], Vec::as_slice),
         };
         let mut attempt = nth_or_last(attempts, counted_attempt).cloned().unwrap_or_default();
-        for (field, value) in self.by_default.get(step).into_iter().flatten() {
+        for (field, value) in self.default_fields.get(step).into_iter().flatten() {
             attempt.fields.entry(field.clone()).or_insert_with(|| value.clone());
         }
         match &attempt.behaviour {
@@ -151,7 +151,7 @@ impl RehearsalScript {
     pub fn with_checks(&self, step: &StepId, specs: &[CheckSpec]) -> Self {
         let mut rehearsal = self.clone();
         let results = serde_json::to_value(rehearsed(specs)).expect("BUG: a result is plain data");
-        let fields = rehearsal.by_default.entry(step.clone()).or_default();
+        let fields = rehearsal.default_fields.entry(step.clone()).or_default();
         fields.entry(CHECKS_FIELD).or_insert(results);
         rehearsal
     }
@@ -241,7 +241,7 @@ mod tests {
         };
         let mut rehearsal = rehearsal(vec![without_output, fail("late")]);
         let by_default = fields(serde_json::json!({"output": {"done": true}, "insights": {}}));
-        rehearsal.by_default.insert(step(), by_default.clone());
+        rehearsal.default_fields.insert(step(), by_default.clone());
         let first = rehearsal.attempt(&step(), Turn(1), 1, 1).fields;
         assert_eq!(first, fields(serde_json::json!({"output": null, "insights": {}})));
         assert_eq!(

@@ -75,7 +75,7 @@ impl AttemptDir {
     }
 
     /// Every version of [`report`](Self::report) and [`submitted`](Self::submitted) that was seen, in the order of time.
-    pub(crate) fn kept_reports(&self) -> PathBuf {
+    pub(crate) fn recorded_reports(&self) -> PathBuf {
         self.0.join("reports.jsonl")
     }
 
@@ -110,7 +110,7 @@ impl AttemptDir {
     }
 
     /// What the attempt was told when it asked whether to continue: to pause or to stop.
-    pub fn stop_notice(&self) -> PathBuf {
+    pub fn told_signal(&self) -> PathBuf {
         self.0.join("told.json")
     }
 

@@ -56,7 +56,7 @@ pub fn submit(dir: &AttemptDir, expected: &ReportIdentity, bytes: &[u8]) -> Resu
     let failed =
         |path: PathBuf| move |source| SubmitError::Write { path: path.display().to_string(), source };
     let text = String::from_utf8_lossy(bytes).into_owned();
-    report_history::keep(dir, Source::Submitted, text).map_err(failed(dir.kept_reports()))?;
+    report_history::keep(dir, Source::Submitted, text).map_err(failed(dir.recorded_reports()))?;
     // The engine waits for this file.
     atomic_file::replace_file(&dir.submitted(), bytes).map_err(failed(dir.submitted()))
 }

@@ -39,7 +39,7 @@ pub(super) fn keep(dir: &AttemptDir, source: Source, text: String) -> io::Result
     // An agent may have put a pipe in its place, which must not block the shim.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = rustix::fs::open(dir.kept_reports(), flags, Mode::RUSR | Mode::WUSR)?;
+    let file = rustix::fs::open(dir.recorded_reports(), flags, Mode::RUSR | Mode::WUSR)?;
     File::from(file).write_all(line.as_bytes())
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
         return Ok(());
     }
     // Later lines would not be read.
-    if fs::metadata(dir.kept_reports()).is_ok_and(|data| data.len() >= MAX_READ) {
+    if fs::metadata(dir.recorded_reports()).is_ok_and(|data| data.len() >= MAX_READ) {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -63,7 +63,7 @@ pub(crate) fn record_report_file(dir: &AttemptDir) -> io::Result<()> {
 
 /// Returns the kept reports in the order of time. Lines that were cut are left out.
 pub(super) fn read_recorded(dir: &AttemptDir) -> Vec<RecordedReport> {
-    let Ok(Some((file, _))) = open_agent_file(&dir.kept_reports()) else { return Vec::new() };
+    let Ok(Some((file, _))) = open_agent_file(&dir.recorded_reports()) else { return Vec::new() };
     let lines = io::BufReader::new(file.take(MAX_READ)).split(b'\n').map_while(Result::ok);
     lines.filter_map(|line| serde_json::from_slice(&line).ok()).collect()
 }
@@ -77,7 +77,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
         assert_eq!(read_recorded(&dir), []);
-        fs::write(dir.kept_reports(), "{\"source\": \"fi").unwrap();
+        fs::write(dir.recorded_reports(), "{\"source\": \"fi").unwrap();
         fs::write(dir.stdout(), "said").unwrap();
         keep(&dir, Source::Submitted, "{}\n".to_owned()).unwrap();
         assert_eq!(
@@ -120,7 +120,7 @@ mod tests {
     fn a_pipe_in_place_of_the_kept_reports_blocks_neither_the_shim_nor_the_engine() {
         let root = tempfile::tempdir().unwrap();
         let dir = AttemptDir::at(root.path());
-        let path = dir.kept_reports();
+        let path = dir.recorded_reports();
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
         assert!(keep(&dir, Source::File, "{}".to_owned()).is_err());
         assert_eq!(read_recorded(&dir), []);

@@ -78,7 +78,7 @@ pub struct CheckRunner<'a> {
     /// The directory in which the commands are started; its git tree is the one that is checked.
     pub tree: &'a Path,
     /// Gets a file per check with its whole output.
-    pub logs: &'a Path,
+    pub logs_dir: &'a Path,
     /// Added to the environment of this process.
     pub env: Vec<(String, String)>,
     pub stop: StopFlag,
@@ -109,9 +109,9 @@ impl CheckRunner<'_> {
             true => Some(git::tree_hash(self.tree)?),
             false => None,
         };
-        let path = self.logs.join(format!("check-{number}-{}.log", file_name(&spec.name)));
+        let path = self.logs_dir.join(format!("check-{number}-{}.log", file_name(&spec.name)));
         let log_failed = |source| CheckError::Log { check: spec.name.clone(), path: path.clone(), source };
-        fs::create_dir_all(self.logs).map_err(log_failed)?;
+        fs::create_dir_all(self.logs_dir).map_err(log_failed)?;
         let log = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         let log = log.map_err(log_failed)?;
         let start = Instant::now();

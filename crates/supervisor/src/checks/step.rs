@@ -56,7 +56,7 @@ fn run(file: &Path) -> Result<(), String> {
     let stop = StopFlag::new().map_err(|error| cannot("run the checks", &error))?;
     let logs = file.parent().unwrap_or(Path::new("/"));
     // Nothing requests a stop by `stop`: the shim ends an attempt with signals to this process and to all it has started.
-    let runner = CheckRunner { tree: &tree, logs, env: Vec::new(), stop };
+    let runner = CheckRunner { tree: &tree, logs_dir: logs, env: Vec::new(), stop };
     let print_result = |result: &CheckResult| {
         // Standard output is the attempt's log. It may fail to be written: the report has the same results.
         let _ = writeln!(io::stdout(), "{}\n{}", result.summary(), result.output.trim_end());

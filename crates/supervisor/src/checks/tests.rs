@@ -37,7 +37,7 @@ impl Scratch {
 
     fn try_run(&self, specs: &[CheckSpec], stop: StopFlag) -> Result<Vec<CheckResult>, CheckError> {
         let env = vec![("GREETING".to_owned(), "good day".to_owned())];
-        CheckRunner { tree: &self.tree(), logs: &self.logs(), env, stop }.run(specs, |_| {})
+        CheckRunner { tree: &self.tree(), logs_dir: &self.logs(), env, stop }.run(specs, |_| {})
     }
 
     fn run(&self, specs: &[CheckSpec]) -> Vec<CheckResult> {

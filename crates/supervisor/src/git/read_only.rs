@@ -109,7 +109,7 @@ impl RunWorktrees {
 
     /// Returns whether the engine commits what attempts leave. If so, what a read-only attempt left must be removed
     /// before that commit.
-    pub fn commits(&self) -> bool {
+    pub fn makes_commits(&self) -> bool {
         !self.options.no_commit
     }
 

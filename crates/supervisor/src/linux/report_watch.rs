@@ -54,7 +54,7 @@ impl ReportWatch {
     }
 
     /// Returns the watch that the engine has shared, if it has one. Otherwise the standard input is `/dev/null`.
-    pub(crate) fn from_stdin() -> Option<Self> {
+    pub(crate) fn inherited_as_stdin() -> Option<Self> {
         let stdin = io::stdin();
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&stdin).ok()?.st_mode);
         // The kernel gives an inotify instance no type.

@@ -97,7 +97,7 @@ fn wait(
     signals: &Signals,
 ) -> io::Result<EndReason> {
     // The engine passes an inotify descriptor as the standard input.
-    let mut report_watch = ReportWatch::from_stdin();
+    let mut report_watch = ReportWatch::inherited_as_stdin();
     loop {
         let woken = signals.wait(agent, report_watch.as_ref(), limits.deadline())?;
         if woken.report_watch

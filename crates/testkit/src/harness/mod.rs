@@ -152,7 +152,7 @@ pub fn wrapper(program: &Path) -> AgentProfile {
     AgentProfile {
         adapter: Adapter::Wrapper(Wrapper { program, args: Vec::new() }),
         report: ReportRule::Required,
-        pass: EnvPolicy::Everything,
+        env_policy: EnvPolicy::InheritAll,
         env: Vec::new(),
         timeout: None,
         silence: None,

@@ -13,7 +13,7 @@ impl Present for Items {
     const STEPS_KEY: &'static str = "items";
     const START_COMMAND: &'static str = "items start";
     const START_ARGUMENT: &'static str = "request";
-    const RETRIES: bool = true;
+    const CAN_RETRY: bool = true;
     const IMPORT_CAN_RENAME: bool = false;
     const ROLES: &'static [&'static str] = &["planner", "maker"];
     const VIEW_PATTERNS: &'static [&'static str] = &["/.items/"];

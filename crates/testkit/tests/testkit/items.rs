@@ -30,7 +30,7 @@ fn every_state_of_items_keeps_the_rules() {
 /// A walk is one random path through the states.
 #[test]
 fn long_walks_of_items_keep_the_rules_and_end() {
-    let walks = WalkParams { seed: 7, count: 30, requests: 6, writes: 0, longest: 2_000 };
+    let walks = WalkParams { seed: 7, count: 30, requests: 6, writes: 0, max_inputs: 2_000 };
     let walked: WalkStats = model(Slots::All).walk(walks).unwrap_or_else(|found| panic!("{found}"));
     assert!(walked.succeeded > 3 && walked.failed > 3, "the walks should end in different ways: {walked:?}");
 }

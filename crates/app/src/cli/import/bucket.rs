@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
-use store::{KvEntry, StandaloneBucket};
+use store::{KvBucket, KvEntry};
 
 use super::dump::Dump;
 use super::report::{CycleReport, ImportResult};
@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 pub(super) struct Bucket {
     server: String,
     name: String,
-    bucket: StandaloneBucket,
+    bucket: KvBucket,
     entries: Vec<KvEntry>,
     /// The same entries, with each blob in place of the reference to it.
     resolved: Vec<KvEntry>,
@@ -46,12 +46,11 @@ impl Bucket {
         let settings = settings
             .map_err(|error| Failure::usage("cannot use the address after `--peer`").because(Some(&error)))?;
         let (server, name) = (settings.server(), settings.bucket.clone());
-        let bucket =
-            StandaloneBucket::find(&settings, output::print_nats_notice).await?.ok_or_else(|| {
-                Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
-                    "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
-                )
-            })?;
+        let bucket = KvBucket::find(&settings, output::print_nats_notice).await?.ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("there is no bucket `{name}` at `{server}`")).hint(
+                "run `nats kv ls` to list the buckets, and set `bucket` in `[store]` to use another one",
+            )
+        })?;
         let entries = bucket.entries().await?;
         let mut resolved = Vec::with_capacity(entries.len());
         for entry in &entries {

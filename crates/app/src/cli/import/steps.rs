@@ -73,7 +73,7 @@ pub(super) fn run(
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: OnFailure::Stop,
-        approvals: Approvals::Asked,
+        approvals: Approvals::Required,
         gate_state_file: flags.gate_state_file.clone(),
         // The `memory_updates` in reports of another program do not change `AGENTS.md`.
         memory: MemoryPolicy::NotApplied,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use protocol::RunId;
 use protocol::peer::PeerCycleId;
 use serde_json::Value;
-use store::{BLOB_STREAM, KvEntry, MissingBlobs, NatsSettings, NatsStore, StandaloneBucket, Unavailable};
+use store::{BLOB_STREAM, KvBucket, KvEntry, MissingBlobs, NatsSettings, NatsStore, Unavailable};
 
 use crate::failure::{Code, Exit, Failure};
 use crate::output::{count, print_nats_notice};
@@ -142,7 +142,7 @@ struct Document {
 }
 
 async fn read_documents(settings: &NatsSettings) -> Vec<Document> {
-    let entries = match StandaloneBucket::find(settings, print_nats_notice).await {
+    let entries = match KvBucket::find(settings, print_nats_notice).await {
         Ok(Some(bucket)) => bucket.entries().await.unwrap_or_default(),
         Ok(None) | Err(_) => Vec::new(),
     };

@@ -59,7 +59,7 @@ pub(super) fn rebuild(workspace: &Workspace, view: &Path, arguments: &Arguments)
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: flags.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
         on_failure: flags.on_failure.into(),
-        approvals: Approvals::Asked,
+        approvals: Approvals::Required,
         gate_state_file: None,
         memory: Default::default(),
         report_schema: None,

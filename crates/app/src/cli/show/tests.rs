@@ -50,7 +50,7 @@ fn a_step_shows_its_status_the_documents_word_and_what_it_waits_for() {
         (&pending, Some(StepActivity::WaitingForSlot { since })),
         (&pending, Some(StepActivity::WaitingForEngine { since })),
         // The run is paused, stopping or stopped.
-        (&pending, Some(StepActivity::Held { since })),
+        (&pending, Some(StepActivity::WaitingForResume { since })),
         (&pending, Some(StepActivity::WaitingForLoopBack { since })),
         (
             &step(StatusKind::Waiting, "waiting"),

@@ -61,7 +61,7 @@ fn role_problems(config: &Config) -> impl Iterator<Item = Finding> {
 }
 
 fn adapter_problem(context: &DoctorContext, name: &str, adapter: &Adapter) -> Option<Finding> {
-    let profile = match profiles::configured(name, adapter) {
+    let profile = match profiles::profile_of_adapter(name, adapter) {
         Ok(profile) => profile,
         Err(failure) => return Some(Finding::failure(CHECK, &failure)),
     };

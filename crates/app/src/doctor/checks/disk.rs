@@ -16,7 +16,7 @@ const MIN_FREE_BYTES: u64 = 512 << 20;
 const MIN_FREE_FILES: u64 = 2_000;
 
 pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
-    let store = context.root().map(nearest_existing);
+    let store = context.store_dir().map(nearest_existing);
     let mut findings: Vec<_> = store.iter().flat_map(|store| free_space("store", store)).collect();
     let device = |path: &Path| fs::metadata(path).map(|data| data.dev()).ok();
     if store.as_deref().and_then(device) != device(&context.repo) {

@@ -18,7 +18,7 @@ pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding
     if context.nats.is_some() && runs.is_none() {
         return Vec::new();
     }
-    let Some(root) = context.root().filter(|root| root.exists()) else { return Vec::new() };
+    let Some(root) = context.store_dir().filter(|root| root.exists()) else { return Vec::new() };
     let attempts = root.join("attempts");
     let message = format!("attempt directories take {}", total_size(&attempts));
     let mut findings = vec![Finding::ok(CHECK, message)];

@@ -74,5 +74,5 @@ pub(super) fn check() -> Vec<Finding> {
 }
 
 fn low(message: String, command: &str) -> Finding {
-    Finding::problem(CHECK, message).code(Code::Shortage).command(command)
+    Finding::problem(CHECK, message).code(Code::ResourceLimit).command(command)
 }

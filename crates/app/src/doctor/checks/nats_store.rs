@@ -18,7 +18,7 @@ pub(super) async fn check(
     settings: &NatsSettings,
 ) -> (Vec<Finding>, Option<AnyStore>) {
     // The server, and the setting that chose it.
-    let address = format!("{} ({})", settings.server(), context.chosen_by);
+    let address = format!("{} ({})", settings.server(), context.store_reason);
     // The local directory of a store on NATS is below the place of the embedded store, which need not exist.
     let embedded = match &context.location {
         Ok(location) => location,

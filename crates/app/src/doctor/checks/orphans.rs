@@ -52,10 +52,10 @@ pub(super) fn check(
 fn store_dirs(context: &DoctorContext, store_was_read: bool) -> Vec<PathBuf> {
     match (&context.nats, &context.location) {
         (Some(settings), Ok(embedded)) if !store_was_read => {
-            let known = context.root().into_iter().map(Path::to_owned);
+            let known = context.store_dir().into_iter().map(Path::to_owned);
             embedded.local_dirs_at(&settings.server()).into_iter().chain(known).map(canonical).collect()
         }
-        _ => context.root().into_iter().map(canonical).collect(),
+        _ => context.store_dir().into_iter().map(canonical).collect(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn check(context: &DoctorContext) -> (Vec<Finding>, Option<AnyStore>)
         Err(failure) => return (vec![Finding::failure(CHECK, failure)], None),
     };
     let mut findings: Vec<_> = permissions(location.root()).into_iter().collect();
-    let path = format!("{} ({})", location.root().display(), context.chosen_by);
+    let path = format!("{} ({})", location.root().display(), context.store_reason);
     let store = match SqliteStore::inspect(location) {
         Ok(None) => {
             findings.insert(0, no_store(context, &path));

@@ -15,7 +15,8 @@ fn render_at(source: &str, line: usize, column: usize, width: usize) -> String {
         message: "this is wrong",
         hint: "put it right",
     };
-    anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &diagnostic, width)).to_string()
+    anstream::adapter::strip_str(&excerpt_at_width(Path::new("wf.yaml"), source, &diagnostic, width))
+        .to_string()
 }
 
 /// Renders every problem of a workflow.
@@ -30,8 +31,13 @@ fn render_problems(source: &str) -> String {
             message: &problem.message,
             hint: &problem.hint,
         };
-        anstream::adapter::strip_str(&draw(Path::new("wf.yaml"), source, &diagnostic, DEFAULT_WIDTH))
-            .to_string()
+        anstream::adapter::strip_str(&excerpt_at_width(
+            Path::new("wf.yaml"),
+            source,
+            &diagnostic,
+            DEFAULT_WIDTH,
+        ))
+        .to_string()
     });
     shown.collect::<Vec<_>>().join("\n\n")
 }

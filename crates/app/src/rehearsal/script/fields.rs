@@ -55,7 +55,7 @@ impl Reader<'_> {
         // Only the phases of a peer cycle have outputs.
         if step.ok_keys.is_empty() || self.steps.are_created_by_run {
             let message =
-                format!("{} `{}` has no output, so it cannot report progress", self.steps.noun.0, step.step);
+                format!("{} `{}` has no output, so it cannot report progress", self.steps.nouns.0, step.step);
             self.problem(key.pos, Rule::UnknownKey, message, "remove it");
             return None;
         }

@@ -285,7 +285,7 @@ fn a_rehearsed_check_passes_without_being_run() {
     let test_env = TestEnv::new(crate::items_program());
     let plan = json!({ "items": [{ "id": "lamp" }] });
     let by_default = [(StepId::new("plan").unwrap(), plan.as_object().unwrap().clone())];
-    let rehearsal = RehearsalScript { by_default: by_default.into(), ..RehearsalScript::default() };
+    let rehearsal = RehearsalScript { default_fields: by_default.into(), ..RehearsalScript::default() };
     let profile = AgentProfile { adapter: Adapter::Rehearsal(rehearsal), ..wrapper(&test_env.agent_path()) };
     open_run(&test_env, &definition_recording_with("touch ran; exit 1"), profile);
     let engine = resume(&test_env);

@@ -7,7 +7,7 @@ use super::edit;
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use crate::peer::document::Document;
-use crate::peer::transition::{MATRIX_RULE, Transition, check_write};
+use crate::peer::transition::{TRANSITION_RULE, Transition, check_write};
 
 /// Turns `found`, the document as a client wrote it, into an edit of the current one. `shown` is what the client could
 /// read. The sequence, the time and the history are the engine's: a client may write them as the format requires, and the
@@ -42,14 +42,14 @@ fn refuse_transitions(current: &Document, wanted: &Value) -> Result<(), EditRefu
         Ok((transition, _)) => {
             let message = format!("only the engine writes `{transition}`");
             let repair = "leave it to the engine".to_owned();
-            let because = vec![Violation { rule: MATRIX_RULE, pointer: String::new(), message, repair }];
+            let because = vec![Violation { rule: TRANSITION_RULE, pointer: String::new(), message, repair }];
             let message = format!(
                 "cycle `{}` is at {}: {}",
                 current.cycle_id,
                 current.status_with_phase(),
                 because[0].message
             );
-            Err(EditRefusal::InvalidTransition { message, because })
+            Err(EditRefusal::InvalidTransition { message, violations: because })
         }
         Err(refusal) => Err(refusal.into()),
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::change::{self, UnknownFields};
 use super::document::progress_entries::{with_history, without_progress};
 use super::document::{Document, Event, HistoryEntry, Phase, PhaseDocument, StatusWithPhase, WholeSecond};
-use super::transition::{MATRIX_RULE, WriteRefusal, check_write};
+use super::transition::{TRANSITION_RULE, WriteRefusal, check_write};
 use crate::check::Violation;
 use crate::edit::{EditAuthor, EditRefusal, Patch};
 use changed_field::{ChangedField, Owner, changed_fields};
@@ -184,13 +184,13 @@ fn refuse_engine_fields(
                     (format!("only the engine writes `{}`", field.pointer), "leave it as it is".to_owned())
                 }
             };
-            Some(Violation { rule: MATRIX_RULE, pointer: field.pointer.clone(), message, repair })
+            Some(Violation { rule: TRANSITION_RULE, pointer: field.pointer.clone(), message, repair })
         })
         .collect();
     let Some(first) = because.first() else { return Ok(()) };
     let message =
         format!("cycle `{}` is at {}: {}", document.cycle_id, document.status_with_phase(), first.message);
-    Err(EditRefusal::InvalidTransition { message, because })
+    Err(EditRefusal::InvalidTransition { message, violations: because })
 }
 
 /// Refuses, for an agent, every field that is not its own.
@@ -222,7 +222,7 @@ impl From<WriteRefusal> for EditRefusal {
         match refusal {
             WriteRefusal::Violations(violations) => Self::Violations(violations),
             WriteRefusal::Invalid(invalid) => {
-                Self::InvalidTransition { message: invalid.to_string(), because: invalid.violations }
+                Self::InvalidTransition { message: invalid.to_string(), violations: invalid.violations }
             }
         }
     }

@@ -98,7 +98,8 @@ impl Groups {
             };
             numbers.push(number.to_string());
             let key = format!("{key}#/cycles/{number}");
-            let fragment = Fragment { key, value: about.clone(), content: KeyContent::Meta, archived: false };
+            let fragment =
+                Fragment { key, value: about.clone(), content: KeyContent::MetaEntry, archived: false };
             self.cycles.entry((prefix.clone(), number)).or_default().fragments.push(fragment);
         }
         let why = match numbers.as_slice() {
@@ -151,8 +152,10 @@ impl CycleKeys {
     /// The keys that the cycle is read from, by precedence. If a key has the whole cycle, only that one and `meta` are used.
     pub(super) fn used(&self) -> Vec<&Fragment> {
         let fragments = |archived: bool| -> Vec<&Fragment> {
-            let own =
-                self.fragments.iter().filter(|it| it.content != KeyContent::Meta && it.archived == archived);
+            let own = self
+                .fragments
+                .iter()
+                .filter(|it| it.content != KeyContent::MetaEntry && it.archived == archived);
             own.collect()
         };
         let not_archived = fragments(false);
@@ -161,7 +164,7 @@ impl CycleKeys {
         if let Some(document) = documents.max_by_key(|it| (it.generation(), Reverse(&it.key))).copied() {
             keys = vec![document];
         }
-        keys.extend(self.fragments.iter().filter(|it| it.content == KeyContent::Meta));
+        keys.extend(self.fragments.iter().filter(|it| it.content == KeyContent::MetaEntry));
         keys.sort_by(|one, other| (one.content, &one.key).cmp(&(other.content, &other.key)));
         keys
     }

@@ -41,7 +41,7 @@ pub(super) enum KeyContent {
     /// The whole cycle.
     Document,
     /// The entry of the cycle in `meta`.
-    Meta,
+    MetaEntry,
     Output(Phase),
     PhaseStatus(Phase),
     Status,
@@ -60,7 +60,7 @@ pub(super) enum KeyContent {
 
 #[derive(Debug, Clone, Copy)]
 enum Suffix {
-    Meta,
+    MetaEntry,
     CurrentCycle,
     Cycle(u64, KeyContent),
 }
@@ -110,7 +110,7 @@ fn split_suffix(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> 
         SEPARATORS.iter().find_map(|separator| name.strip_suffix(&format!("{separator}archive")));
     Some(match (prefix(archived_name.unwrap_or(name)), suffix) {
         (Err(why), _) => Key::Ignored(why),
-        (Ok(prefix), Suffix::Meta) => Key::Meta(prefix),
+        (Ok(prefix), Suffix::MetaEntry) => Key::Meta(prefix),
         (Ok(_), Suffix::CurrentCycle) => {
             Key::Ignored("a pointer to the newest cycle, which is found by listing them".to_owned())
         }
@@ -123,7 +123,7 @@ fn split_suffix(rest: &str, prefix: impl Fn(&str) -> Result<Prefix, String>) -> 
 fn parse_suffix(text: &str) -> Option<Suffix> {
     let tokens: Vec<_> = text.split(SEPARATORS).collect();
     match tokens[..] {
-        ["meta"] => Some(Suffix::Meta),
+        ["meta"] => Some(Suffix::MetaEntry),
         ["cycle", "current"] => Some(Suffix::CurrentCycle),
         ["cycle", number, ref content @ ..] => {
             let number = number.parse().ok().filter(|number| (1..=MAX_SAFE_INTEGER).contains(number))?;

@@ -146,7 +146,7 @@ impl Fragment {
             KeyContent::Metadata => document.get("metadata"),
             KeyContent::Context => document.get("context"),
             KeyContent::Output(phase) => document["phases"][phase.as_str()].get("output"),
-            KeyContent::Meta
+            KeyContent::MetaEntry
             | KeyContent::PhaseStatus(_)
             | KeyContent::Status
             | KeyContent::State

@@ -127,7 +127,7 @@ impl Reader<'_> {
     fn read(&mut self) {
         match self.fragment.content {
             KeyContent::Document => self.read_document(),
-            KeyContent::Meta | KeyContent::Metadata => self.read_metadata(""),
+            KeyContent::MetaEntry | KeyContent::Metadata => self.read_metadata(""),
             KeyContent::Context => self.read_context(""),
             KeyContent::Status | KeyContent::State => self.read_status(""),
             KeyContent::Instruction => self.set(|old| &mut old.instruction, &[""], text),

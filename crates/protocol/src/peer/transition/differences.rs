@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::MATRIX_RULE;
+use super::TRANSITION_RULE;
 use crate::check::{Violation, entry_pointer, member_pointer, shortened};
 use crate::peer::change::{ChangeError, UnknownFields};
 use crate::peer::document::{Document, Phase};
@@ -28,7 +28,7 @@ pub(super) fn differences(expected: &Document, new: &Document) -> Vec<Violation>
         let rule = match difference.pointer.as_str() {
             "/sequence" => "S1",
             pointer if pointer == format!("/history/{last}/sequence") => "S4",
-            _ => MATRIX_RULE,
+            _ => TRANSITION_RULE,
         };
         violation(rule, difference)
     }));
@@ -95,7 +95,7 @@ fn violation(rule: &'static str, difference: Difference) -> Violation {
 /// Returns the violation by a phase that may not be taken over from another cycle.
 pub(super) fn not_reusable(phase: Phase, error: &ChangeError) -> Violation {
     Violation {
-        rule: MATRIX_RULE,
+        rule: TRANSITION_RULE,
         pointer: format!("/phases/{phase}/reused_from"),
         message: error.to_string(),
         repair: "name the cycle in `context.continues`, or leave it out".to_owned(),

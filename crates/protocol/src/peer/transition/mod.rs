@@ -21,7 +21,7 @@ use differences::differences;
 
 /// The id of the rule that a write breaks if it changes fields that its transition may not change. It is not
 /// among the rules in `docs/peer.md`.
-pub(super) const MATRIX_RULE: &str = "matrix";
+pub(super) const TRANSITION_RULE: &str = "matrix";
 
 /// What a write does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

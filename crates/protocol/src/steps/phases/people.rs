@@ -119,7 +119,7 @@ pub(in crate::steps) fn answer_file(
 ) -> Option<AnswerFile> {
     let run_fields = &document.run_fields;
     match wait(definition, document, id)? {
-        Wait::Conditions => Some(AnswerFile::ManyQuestions(definition.gate_state_file()?.to_owned())),
+        Wait::Conditions => Some(AnswerFile::Conditions(definition.gate_state_file()?.to_owned())),
         Wait::Person => Some(AnswerFile::OneQuestion(layout::manual_input_path(
             &run_fields.manual_inputs_dir,
             &run_fields.run_id,

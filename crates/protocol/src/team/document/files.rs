@@ -20,14 +20,17 @@ impl Document {
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
         // `store` has the files from which the run was imported.
-        let Some(Imported { store, unchanged }) = &self.imported else { return files };
+        let Some(Imported { coordination, unchanged }) = &self.imported else { return files };
         if *unchanged {
             // The two mailboxes that the original does not have are left out unless they were imported.
-            files.retain(|(name, _)| store.files.contains_key(name) || Mailbox::is_original_file(name));
+            files
+                .retain(|(name, _)| coordination.files.contains_key(name) || Mailbox::is_original_file(name));
         }
         for (name, value) in &mut files {
-            match store.files.get(name) {
-                Some(imported) if *unchanged && !store.damaged.contains(name) => value.clone_from(imported),
+            match coordination.files.get(name) {
+                Some(imported) if *unchanged && !coordination.damaged.contains(name) => {
+                    value.clone_from(imported)
+                }
                 Some(imported) => add_missing(value, imported),
                 None => {}
             }

@@ -119,7 +119,8 @@ pub struct GroupPart {
     #[serde(rename = "hold")]
     pub progress: GroupProgress,
     /// Whether the role that the stage needs has started.
-    pub started: bool,
+    #[serde(rename = "started")]
+    pub stage_started: bool,
     pub iterations: Iterations,
     pub start_time: Option<Timestamp>,
     pub end_time: Option<Timestamp>,
@@ -219,7 +220,8 @@ pub enum StepDocumentStatus {
 /// The files of an imported `coordination/`, as they were. Members that the original does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    pub store: CoordinationFiles,
+    #[serde(rename = "store")]
+    pub coordination: CoordinationFiles,
     /// Whether the run still is as it was imported.
     pub unchanged: bool,
 }
@@ -425,7 +427,7 @@ impl GroupPart {
         Self {
             stage: Stage::Develop(DevelopReason::New),
             progress: GroupProgress::Open,
-            started: false,
+            stage_started: false,
             iterations: Iterations::default(),
             start_time: None,
             end_time: None,
@@ -448,7 +450,7 @@ impl GroupPart {
 
     /// Returns the original's status.
     pub fn status(&self) -> &'static str {
-        self.stage.status(self.started)
+        self.stage.status(self.stage_started)
     }
 
     /// Returns the value of `closed`, a key that the original does not have.

@@ -101,7 +101,7 @@ pub(super) fn fill(document: &mut Document, store: &Value, at: Timestamp) {
     let Ok(store) = CoordinationFiles::deserialize(store) else { return };
     let import = Import::of(&store);
     import.fill(document, &store, at);
-    document.imported = Some(Imported { store, unchanged: true });
+    document.imported = Some(Imported { coordination: store, unchanged: true });
 }
 
 impl Import {

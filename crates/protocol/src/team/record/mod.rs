@@ -207,7 +207,7 @@ impl Recorder<'_> {
             Role::TechLead => group.iterations.tech_lead += 1,
             Role::Merge | Role::Decision => return,
         }
-        group.started = true;
+        group.stage_started = true;
     }
 
     fn record_end(&mut self, step: &Step, consequence: AttemptConsequence) {
@@ -271,7 +271,7 @@ impl Recorder<'_> {
             TeamChange::Asked { group: id, to, reason } => {
                 let group = self.group_mut(id);
                 if group.stage != *to {
-                    (group.stage, group.started) = (*to, false);
+                    (group.stage, group.stage_started) = (*to, false);
                 }
                 group.progress = GroupProgress::Asks(*reason);
             }
@@ -322,7 +322,7 @@ impl Recorder<'_> {
             let description = format!("no attempt succeeded: {}", error.unwrap_or_default());
             group.blockers.push(Blocker::new(description));
         }
-        (group.stage, group.started, group.progress) = (to, false, GroupProgress::Open);
+        (group.stage, group.stage_started, group.progress) = (to, false, GroupProgress::Open);
         match to {
             Stage::Complete => (group.end_time, group.claimed_complete) = (Some(at), false),
             Stage::Develop(_) => group.claimed_complete = false,

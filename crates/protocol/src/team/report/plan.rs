@@ -91,10 +91,10 @@ pub(in crate::team) struct PlanContext {
     /// How many groups may work at the same time.
     pub max_parallel: u8,
     /// The ids of the groups and tasks that the run already has. A new plan may not use them again.
-    pub groups: BTreeSet<String>,
-    pub tasks: BTreeSet<String>,
+    pub existing_groups: BTreeSet<String>,
+    pub existing_tasks: BTreeSet<String>,
     /// The branches that exist.
-    pub branches: Vec<String>,
+    pub existing_branches: Vec<String>,
     /// `None` unless this plan replaces a group by smaller ones.
     pub split: Option<SplitGroup>,
 }
@@ -125,7 +125,7 @@ pub(in crate::team) fn read(fields: &Map<String, Value>, context: &PlanContext) 
         return Err(vec!["the plan has no groups".to_owned()]);
     }
     let mode = mode(fields, context, &groups, &mut problems);
-    if context.branches.iter().any(|branch| branch == BRANCH_PREFIX) {
+    if context.existing_branches.iter().any(|branch| branch == BRANCH_PREFIX) {
         problems.push(format!(
             "there is a branch `{BRANCH_PREFIX}`, so that no group can have a branch below it"
         ));
@@ -134,7 +134,7 @@ pub(in crate::team) fn read(fields: &Map<String, Value>, context: &PlanContext) 
         if group.branch_name.is_empty() {
             group.branch_name = branch_name(&group.id, &group.name);
         }
-        group.branch_name = free_name(&group.branch_name, &context.branches);
+        group.branch_name = free_name(&group.branch_name, &context.existing_branches);
     }
     check_groups(&groups, context, &mut problems);
     check_tasks(&tasks, &groups, context, &mut problems);
@@ -178,7 +178,7 @@ fn mode(
     problems: &mut Vec<String>,
 ) -> Mode {
     // Only the first plan chooses the mode. Later plans, which add groups or split one, count as `parallel`.
-    let is_first_plan = context.groups.is_empty() && context.split.is_none();
+    let is_first_plan = context.existing_groups.is_empty() && context.split.is_none();
     let stated = fields.get("mode").and_then(|mode| Mode::deserialize(mode).ok());
     let only = match groups {
         [only] => Some(only.id.as_str()),
@@ -259,7 +259,7 @@ pub(in crate::team) fn is_ref_name(name: &str) -> bool {
 fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<String>) {
     // Worktrees and branches are files, and some file systems ignore letter case.
     let mut seen: BTreeMap<_, _> =
-        context.groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
+        context.existing_groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
     let mut branches = BTreeSet::new();
     let known: BTreeSet<_> = groups.iter().map(|group| group.id.as_str()).collect();
     for group in groups {
@@ -281,7 +281,7 @@ fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<
             problems.push(format!("two groups have the branch `{}`", group.branch_name));
         }
         for needed in &group.depends_on {
-            if !known.contains(needed.as_str()) && !context.groups.contains(needed.as_str()) {
+            if !known.contains(needed.as_str()) && !context.existing_groups.contains(needed.as_str()) {
                 problems.push(format!("group `{id}` depends on `{needed}`, which does not exist"));
             }
             if let Some(split) = &context.split
@@ -334,7 +334,7 @@ fn check_tasks(tasks: &[Task], groups: &[PlanGroup], context: &PlanContext, prob
     let mut known = BTreeSet::new();
     for task in tasks {
         let is_new = known.insert(task.id.as_str());
-        if !is_new || (context.split.is_none() && context.tasks.contains(&task.id)) {
+        if !is_new || (context.split.is_none() && context.existing_tasks.contains(&task.id)) {
             problems.push(format!("there are two tasks `{}`", task.id));
         }
     }

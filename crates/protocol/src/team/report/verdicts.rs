@@ -219,9 +219,9 @@ fn plan_context(
     PlanContext {
         mode: definition.mode,
         max_parallel: definition.limits.groups.get(),
-        groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
-        tasks: document.plan.tasks.iter().map(|task| task.id.clone()).collect(),
-        branches: fields
+        existing_groups: document.plan.groups.iter().map(|group| group.id.to_string()).collect(),
+        existing_tasks: document.plan.tasks.iter().map(|task| task.id.clone()).collect(),
+        existing_branches: fields
             .get("git")
             .and_then(Value::as_object)
             .map_or_else(Vec::new, |git| texts(git, "branches")),

@@ -77,7 +77,7 @@ impl Journal {
             seconds: 0,
         };
         let decision = run::open(&mut journal.state.run);
-        journal.commit(Input::Opened { definition: "digest".to_owned() }, decision);
+        journal.commit(Input::Opened { spec_digest: "digest".to_owned() }, decision);
         journal
     }
 

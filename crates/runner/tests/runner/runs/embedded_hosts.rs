@@ -7,7 +7,7 @@ use store::{AnyStore, LockPurpose};
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, open_run};
+use super::harness::{engine_config_without_adapter, open_run};
 
 /// Commits the start of the run's step under another host name, as before a renaming. No agent is started.
 async fn start_step(store: &AnyStore, run: &protocol::RunId) -> Journal {
@@ -23,7 +23,9 @@ async fn a_renamed_machine_starts_its_committed_attempts() {
     let (store, run) = open_run(&temp_store).await.unwrap();
     start_step(&store, &run).await;
     let mut observer = ();
-    let engine = Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await;
+    let engine =
+        Engine::lock(&store, engine_config_without_adapter(&store), &run, LockPurpose::Engine, &mut observer)
+            .await;
     let (_sender, interrupts) = mpsc::unbounded_channel();
     // No command is configured. This error comes only if the engine takes the attempt for one of its own host.
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use store::{AnyStore, Location, LockPurpose, SqliteStore};
 use testkit::harness::{new_peer_cycle, run_of, run_spec};
 
-use super::harness::{engine_config, test_author};
+use super::harness::{engine_config_without_adapter, test_author};
 use crate::peer_document;
 
 /// A cycle that was opened and stopped: two revisions.
@@ -36,7 +36,7 @@ impl StoppedPeerCycle {
         let stopped = Self { _directory: directory, store, run };
         let engine_request = EngineRequest { request: Request::Stop, by: Some(test_author()), reason: None };
         let mut observer = ();
-        let engine_config = engine_config(&stopped.store);
+        let engine_config = engine_config_without_adapter(&stopped.store);
         let engine =
             Engine::lock(&stopped.store, engine_config, &stopped.run, LockPurpose::OneShot, &mut observer);
         engine.await?.handle(engine_request).await?;
@@ -99,7 +99,7 @@ async fn a_corrupted_document_is_replayed_from_an_intact_journal() -> anyhow::Re
         let before = peer_document(&stopped.journal().await?);
         stopped.corrupt(statement)?;
         assert!(matches!(stopped.journal().await, Err(LoadError::Corrupted { .. })), "{statement}");
-        stopped.lock(engine_config(&stopped.store)).await?;
+        stopped.lock(engine_config_without_adapter(&stopped.store)).await?;
         let journal = stopped.journal().await?;
         assert_eq!(peer_document(&journal).phases, before.phases);
         assert_eq!(last_event(&journal), (Event::Recovered, before.sequence + 1));
@@ -115,7 +115,7 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     let stopped = StoppedPeerCycle::new().await?;
     stopped.corrupt(TRUNCATE_PART)?;
     stopped.corrupt(DAMAGE_ENTRY)?;
-    let refused = stopped.lock(engine_config(&stopped.store)).await;
+    let refused = stopped.lock(engine_config_without_adapter(&stopped.store)).await;
     assert!(
         matches!(
             refused,
@@ -127,7 +127,7 @@ async fn an_older_document_is_restored_only_with_the_users_consent() -> anyhow::
     assert!(stopped.quarantined().is_err(), "nothing was written");
 
     let overrides = Overrides { recover: true, ..Overrides::default() };
-    stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
+    stopped.lock(EngineConfig { overrides, ..engine_config_without_adapter(&stopped.store) }).await?;
     let journal = stopped.journal().await?;
     // Revision 2 had sequence 2, which is not used again.
     assert_eq!(last_event(&journal), (Event::Recovered, 3));
@@ -145,7 +145,8 @@ async fn without_a_valid_document_the_restore_is_refused() -> anyhow::Result<()>
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 1")?;
     stopped.corrupt(DAMAGE_ENTRY)?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
-    let refused = stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await;
+    let refused =
+        stopped.lock(EngineConfig { overrides, ..engine_config_without_adapter(&stopped.store) }).await;
     assert!(matches!(refused, Err(EngineError::Restore(RestoreError::NoCandidate { .. }))), "{refused:?}");
     Ok(())
 }
@@ -159,7 +160,7 @@ async fn bytes_that_are_not_utf8_are_quarantined_and_restored() -> anyhow::Resul
     )?;
     let found = stopped.journal().await;
     assert!(matches!(found, Err(LoadError::Corrupted { .. })), "{found:?}");
-    stopped.lock(engine_config(&stopped.store)).await?;
+    stopped.lock(engine_config_without_adapter(&stopped.store)).await?;
     assert_eq!(peer_document(&stopped.journal().await?).phases, before.phases);
     assert_eq!(stopped.quarantined()?["phases/plan"], r#"not UTF-8: {\"\xff\"}"#);
     Ok(())
@@ -173,13 +174,13 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
         r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":500') WHERE path = 'head' AND revision = 2"#,
     )?;
     stopped.corrupt(TRUNCATE_PART)?;
-    stopped.lock(engine_config(&stopped.store)).await?;
+    stopped.lock(engine_config_without_adapter(&stopped.store)).await?;
     assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 501));
     // Now only the first revision is valid, and the bad part `head` contains no sequence.
     stopped.corrupt("UPDATE parts SET body = 'x' WHERE path = 'head' AND revision = 3")?;
     stopped.corrupt(DAMAGE_ENTRY)?;
     let overrides = Overrides { recover: true, ..Overrides::default() };
-    stopped.lock(EngineConfig { overrides, ..engine_config(&stopped.store) }).await?;
+    stopped.lock(EngineConfig { overrides, ..engine_config_without_adapter(&stopped.store) }).await?;
     assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, 502));
     Ok(())
 }
@@ -192,7 +193,7 @@ async fn quarantined_bytes_of_the_same_revision_are_not_overwritten() -> anyhow:
     // As if the restore had failed after the bytes were written.
     std::fs::write(quarantine.join("document-2.json"), "what was found first")?;
     stopped.corrupt(TRUNCATE_PART)?;
-    stopped.lock(engine_config(&stopped.store)).await?;
+    stopped.lock(engine_config_without_adapter(&stopped.store)).await?;
     assert_eq!(std::fs::read_to_string(quarantine.join("document-2.json"))?, "what was found first");
     assert!(std::fs::read_to_string(quarantine.join("document-2-1.json"))?.contains("fai"));
     Ok(())

@@ -11,7 +11,7 @@ use testkit::TempStore;
 use testkit::harness::peer_cycle::{commit_changes, start_planning};
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, failing_engine_config, open_run};
+use super::harness::{engine_config_without_adapter, engine_config_without_shim, open_run};
 
 /// The engine exits before it can acknowledge anything, because no command is configured.
 #[tokio::test]
@@ -19,7 +19,9 @@ async fn the_start_of_an_attempt_is_committed_with_its_action() {
     let temp_store = TempStore::new();
     let (store, run) = open_run(&temp_store).await.unwrap();
     let mut observer = ();
-    let engine = Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await;
+    let engine =
+        Engine::lock(&store, engine_config_without_adapter(&store), &run, LockPurpose::Engine, &mut observer)
+            .await;
     let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
     let error = engine.unwrap().drive(EngineRequest::to_resume(None), interrupts).await.unwrap_err();
     assert!(matches!(error, EngineError::NoAdapter { .. }), "{error:?}");
@@ -33,7 +35,7 @@ async fn a_partial_report_of_an_attempt_that_has_ended_is_not_applied() {
     let temp_store = TempStore::new();
     let mut cycle = start_planning(&temp_store).await;
     let store = temp_store.store().await;
-    let mut config = failing_engine_config(&store);
+    let mut config = engine_config_without_shim(&store);
     // The attempt was started on host `here`, and an engine adopts only the attempts of its own host.
     config.author = Author::Engine { host: "here".to_owned(), boot_id: config.boot_id.clone(), pid: 1 };
     let attempt: AttemptId = "plan#1.1".parse().unwrap();

@@ -30,12 +30,12 @@ pub(crate) async fn open_run_with(
 }
 
 /// Returns a configuration without a command for any agent, so that no attempt can be started.
-pub(crate) fn engine_config(store: &AnyStore) -> EngineConfig {
+pub(crate) fn engine_config_without_adapter(store: &AnyStore) -> EngineConfig {
     harness::engine_config(store, Path::new("/bin/false"))
 }
 
 /// Returns a configuration with a command for every agent, but with a shim that does not exist: every attempt fails at once.
-pub(crate) fn failing_engine_config(store: &AnyStore) -> EngineConfig {
+pub(crate) fn engine_config_without_shim(store: &AnyStore) -> EngineConfig {
     let mut engine_config = harness::engine_config(store, Path::new("/missing"));
     engine_config.overrides.profile = Some(harness::wrapper(Path::new("/bin/true")));
     engine_config

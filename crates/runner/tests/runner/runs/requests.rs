@@ -7,7 +7,7 @@ use store::LockPurpose;
 use testkit::TempStore;
 use tokio::sync::mpsc;
 
-use super::harness::{engine_config, open_run, test_author};
+use super::harness::{engine_config_without_adapter, open_run, test_author};
 
 /// Commits a request after an engine has loaded the run, then drives the engine. Returns its exit and the run's
 /// status.
@@ -16,7 +16,8 @@ async fn drive_after(request: Request) -> anyhow::Result<(Option<EngineExit>, Ru
     let (store, run) = open_run(&temp_store).await?;
     let mut observer = ();
     let engine =
-        Engine::lock(&store, engine_config(&store), &run, LockPurpose::Engine, &mut observer).await?;
+        Engine::lock(&store, engine_config_without_adapter(&store), &run, LockPurpose::Engine, &mut observer)
+            .await?;
     let journal = Journal::load(&store, &Clock::system(), PROTOCOLS, &run).await?;
     let mut journal = journal.ok_or_else(|| anyhow::anyhow!("the run is gone"))?;
     runner::request(&mut journal, test_author(), request, None).await?;

@@ -12,7 +12,7 @@ use testkit::harness::peer_cycle::start_planning;
 use testkit::harness::{CommitFault, FaultyStore};
 use tokio::sync::mpsc;
 
-use super::harness::{failing_engine_config, open_run_with, test_author};
+use super::harness::{engine_config_without_shim, open_run_with, test_author};
 use crate::peer_document;
 
 async fn test_env() -> (TempStore, Arc<FaultyStore>, Journal) {
@@ -89,7 +89,7 @@ impl Observer for ConflictAfterStart {
 async fn the_end_of_an_attempt_is_committed_after_a_conflict() {
     let (_temp_store, store, Journal { run, .. }) = test_env().await;
     // The shim does not exist: every attempt fails at once.
-    let config = failing_engine_config(&store.store);
+    let config = engine_config_without_shim(&store.store);
     let mut observer = ConflictAfterStart { store: store.clone(), processes: 0 };
     let faulty: Arc<dyn Store> = store.clone();
     let engine = Engine::lock(&faulty, config, &run, LockPurpose::Engine, &mut observer).await.unwrap();

@@ -33,7 +33,7 @@ pub(in crate::nats) struct Session {
     /// The largest payload that the server accepts, without headers.
     pub(in crate::nats) server_max_payload: usize,
     /// The largest payload that the journal stream accepts, without headers.
-    pub(in crate::nats) max_message: usize,
+    pub(in crate::nats) journal_max_payload: usize,
     pub(in crate::nats) cache: RunCache,
     /// The write ids in journals that were searched for an unacknowledged write, so that a second search reads only what
     /// is new.
@@ -77,7 +77,7 @@ impl Session {
             lease_duration,
             chunk_size: MAX_CHUNK.min(blob_max / 2),
             server_max_payload,
-            max_message: journal_max,
+            journal_max_payload: journal_max,
             cache: RunCache::default(),
             writes: WriteIndex::default(),
             clustered: setup.clustered,

@@ -127,14 +127,14 @@ impl Session {
         current: &CurrentRun,
         slot: &DocumentSlot,
     ) -> Result<EncodedEntry, CommitError> {
-        let mut tip = current.tip();
+        let mut tip = current.journal_end();
         let cached = self.cache.take(&commit.run, tip.head.token());
         tip.index = cached.filter(|cached| cached.sequence == tip.sequence).and_then(|cached| cached.index);
         let plan = self.plan(commit, options, tip).await?;
         let mut document = self.document_for(commit, current, slot).await?;
         let mut outgoing = plan.outgoing(commit);
         // Half of a message, because the copy in the journal has the head of the run next to the delta.
-        if json(&plan.delta).len() > MAX_INLINE_DELTA.min(self.max_message / 2) {
+        if json(&plan.delta).len() > MAX_INLINE_DELTA.min(self.journal_max_payload / 2) {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(&plan.delta)).await?);
         }
         let mut payload = entry::encode(&commit.run, &document, &plan.head, &outgoing);

@@ -7,18 +7,18 @@
 //! * `commit`: writing an entry
 //! * `reconcile`: comparing bucket and journal, and writing missing copies
 //! * `quarantine`: keeping what other clients wrote
-//! * `standalone_bucket`: a bucket that is opened without a store, for `import` and `recover`
+//! * `kv_bucket`: a bucket that is opened without a store, for `import` and `recover`
 
 mod bucket;
 mod canonical;
 mod commit;
 mod entry;
+mod kv_bucket;
 mod large_values;
 mod quarantine;
 mod reconcile;
-mod standalone_bucket;
 
 pub(in crate::nats) use bucket::{Buckets, document_key, key_subject};
 pub(in crate::nats) use entry::{ParsedEntry, deletion_headers, is_deleted, parse_entry};
+pub use kv_bucket::{KvBucket, KvEntry};
 pub(in crate::nats) use reconcile::DocumentSlot;
-pub use standalone_bucket::{KvEntry, StandaloneBucket};

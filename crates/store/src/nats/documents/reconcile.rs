@@ -45,7 +45,7 @@ impl CurrentRun {
         self.record.as_ref().map_or_else(Head::absent, |record| record.head.clone())
     }
 
-    pub(in crate::nats) fn tip(&self) -> JournalEnd {
+    pub(in crate::nats) fn journal_end(&self) -> JournalEnd {
         JournalEnd::of(self.record.as_ref())
     }
 
@@ -260,7 +260,7 @@ impl Session {
         };
         Ok(match self.parse_entry(run, &ours)? {
             ParsedEntry::Intact(ours) => {
-                Ok(DocumentEdit { ours: json_text(ours.document), theirs: json_text(entry.document) })
+                Ok(DocumentEdit { before: json_text(ours.document), after: json_text(entry.document) })
             }
             ParsedEntry::DocumentChanged(_) | ParsedEntry::Invalid(_) => {
                 Err(ExternalWriteRefusal::BaseMissing)

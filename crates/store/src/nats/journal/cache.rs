@@ -79,7 +79,7 @@ impl RunCache {
     }
 
     /// Whether the commits of a run are entries of a bucket. `None` if the run is not cached or does not exist.
-    pub(super) fn has_document(&self, run: &RunId) -> Option<bool> {
+    pub(super) fn is_in_bucket(&self, run: &RunId) -> Option<bool> {
         let runs = lock(&self.runs);
         let head = &runs.get(run)?.head;
         head.exists().then_some(head.document_entry.is_some())

@@ -47,7 +47,7 @@ impl Session {
 
     /// Whether the commit is an entry of a bucket. This is decided by the run's first commit.
     async fn uses_bucket(&self, commit: &Commit) -> Result<bool, Unavailable> {
-        if let Some(uses_bucket) = self.cache.has_document(&commit.run) {
+        if let Some(uses_bucket) = self.cache.is_in_bucket(&commit.run) {
             return Ok(uses_bucket);
         }
         let head = self.reconcile(&commit.run).await?.head();
@@ -173,12 +173,14 @@ impl Session {
         let CommitPlan { head, delta, .. } = &plan;
         let mut outgoing = plan.outgoing(commit);
         let mut payload = encode_commit(head, &outgoing, commit.size());
-        if payload.len() > MAX_INLINE_DELTA.min(self.max_message) {
+        if payload.len() > MAX_INLINE_DELTA.min(self.journal_max_payload) {
             outgoing.delta = OutgoingDelta::Blob(self.put_blob(&json(delta)).await?);
             payload = encode_commit(head, &outgoing, commit.summary.len());
         }
         match payload.len() {
-            size if size > self.max_message => Err(CommitError::TooLarge { size, limit: self.max_message }),
+            size if size > self.journal_max_payload => {
+                Err(CommitError::TooLarge { size, limit: self.journal_max_payload })
+            }
             _ => Ok(EncodedCommit { payload, plan }),
         }
     }

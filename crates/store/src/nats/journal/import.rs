@@ -18,7 +18,7 @@ impl Session {
         self: &Arc<Self>,
         buffered: BufferedRun,
     ) -> Result<(), RunWriteError> {
-        let BufferedRun { mut commits, blobs, created, epoch, replaced_entry } = buffered;
+        let BufferedRun { mut commits, blobs, created, epoch, replaced_bucket_entry } = buffered;
         let Some(mut last) = commits.pop() else { return Ok(()) };
         let run = last.run.clone();
         for blob in &blobs {
@@ -43,7 +43,7 @@ impl Session {
             }
             // The last commit overwrites the entry that the run replaces. Any other external write makes it fail.
             last.expected = match self.reconcile(&run).await?.external_write() {
-                Some(write) if replaced_entry.is_some_and(|entry| is_same_entry(write, &entry)) => {
+                Some(write) if replaced_bucket_entry.is_some_and(|entry| is_same_entry(write, &entry)) => {
                     Position { token: Token(write.sequence), ..position }
                 }
                 Some(_) | None => position,

@@ -146,7 +146,7 @@ impl Session {
         if revision == Revision(0) {
             return Ok(None);
         }
-        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(None) };
+        let Some(newest) = self.reconcile_and_read_last(run).await? else { return Ok(None) };
         if revision >= newest.head.revision {
             return Ok(Some(newest));
         }
@@ -159,7 +159,7 @@ impl Session {
         after: Revision,
         last: Revision,
     ) -> Result<Vec<StoredEntry>, ReadError> {
-        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(Vec::new()) };
+        let Some(newest) = self.reconcile_and_read_last(run).await? else { return Ok(Vec::new()) };
         if after >= last || after >= newest.head.revision {
             return Ok(Vec::new());
         }
@@ -189,7 +189,7 @@ impl Session {
     }
 
     pub(in crate::nats) async fn last_intact_revision(&self, run: &RunId) -> Result<Revision, ReadError> {
-        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(Revision(0)) };
+        let Some(newest) = self.reconcile_and_read_last(run).await? else { return Ok(Revision(0)) };
         let mut last = Revision(0);
         for record in self.records(run, 1, newest.sequence).await? {
             let Some(committed) = record.commit() else { continue };
@@ -287,7 +287,7 @@ impl Session {
             let newest = async {
                 match self.last_journal_record(&run).await?.filter(|record| record.head.exists()) {
                     Some(newest) => Ok(Some(newest)),
-                    None => self.last_reconciled_record(&run).await,
+                    None => self.reconcile_and_read_last(&run).await,
                 }
             };
             let head = match newest.await {
@@ -324,7 +324,7 @@ impl Session {
             if !run.as_str().starts_with(beginning) {
                 continue;
             }
-            let exists = match self.last_reconciled_record(&run).await {
+            let exists = match self.reconcile_and_read_last(&run).await {
                 Ok(newest) => newest.is_some(),
                 Err(error) if is_unreadable(&error) => true,
                 Err(error) => return Err(error.into()),

@@ -84,7 +84,7 @@ impl Session {
     /// does not exist.
     ///
     /// If the bucket was deleted, returns the last message of the journal, so that the past stays readable.
-    pub(in crate::nats) async fn last_reconciled_record(
+    pub(in crate::nats) async fn reconcile_and_read_last(
         &self,
         run: &RunId,
     ) -> Result<Option<Record>, Unavailable> {

@@ -117,7 +117,7 @@ impl Session {
         run: &RunId,
         write_id: WriteId,
     ) -> Result<Option<Position>, ReadError> {
-        let Some(newest) = self.last_reconciled_record(run).await? else { return Ok(None) };
+        let Some(newest) = self.reconcile_and_read_last(run).await? else { return Ok(None) };
         let mut indexed = self.writes.lock().remove(run).unwrap_or_default();
         for record in self.records(run, indexed.up_to + 1, newest.sequence).await? {
             indexed.up_to = record.sequence;

@@ -226,7 +226,7 @@ impl Watch {
 
     /// Restarts the consumer if it missed a commit.
     async fn check_for_missed_commits(&mut self) -> Result<(), Unavailable> {
-        let newest = self.session.last_reconciled_record(&self.run).await?;
+        let newest = self.session.reconcile_and_read_last(&self.run).await?;
         if newest.is_some_and(|newest| newest.head.revision > self.after) {
             self.consumer = None;
         }
@@ -249,7 +249,7 @@ impl Watch {
     /// Returns the sequence from which to read. Too early a sequence does no harm.
     async fn start_sequence(&mut self) -> Result<u64, Unavailable> {
         let newest = self.ready.last().map_or(self.after, |entry| entry.revision);
-        let record = self.session.last_reconciled_record(&self.run).await?;
+        let record = self.session.reconcile_and_read_last(&self.run).await?;
         if let Some(record) = &record {
             self.watch_document(&record.head);
         }

@@ -36,7 +36,7 @@ pub(crate) fn connect_reader(path: &Path) -> rusqlite::Result<(Connection, i64, 
         // Without write permission SQLite cannot create its shared memory. A database with an empty WAL needs none. If
         // another machine has the same disk mounted for writing and starts to write now, a read may fail or be stale.
         Err(_) if is_complete_and_read_only(path) => {
-            connect_without_changing_files(path, FileState::Unchanging).and_then(make_read_only)
+            connect_without_changing_database(path, FileState::Unchanging).and_then(make_read_only)
         }
         connected => connected,
     }
@@ -76,7 +76,10 @@ impl FileState {
 }
 
 /// Opens a connection that changes neither the database nor its WAL, not even when it is the last to close.
-pub(crate) fn connect_without_changing_files(path: &Path, state: FileState) -> rusqlite::Result<Connection> {
+pub(crate) fn connect_without_changing_database(
+    path: &Path,
+    state: FileState,
+) -> rusqlite::Result<Connection> {
     let mode = match state {
         FileState::Unchanging => "immutable=1",
         FileState::Live => "mode=ro",

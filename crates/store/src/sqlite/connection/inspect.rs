@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 
-use super::connect::{FileState, connect_without_changing_files};
+use super::connect::{FileState, connect_without_changing_database};
 use super::database::Database;
 use super::open::{self, OpenError};
 use crate::Location;
@@ -21,7 +21,7 @@ pub struct StoreInspection {
     /// The format of the database.
     pub format: i64,
     /// The format this program writes.
-    pub known: i64,
+    pub current_format: i64,
     /// What SQLite's check reports; empty if the file is sound.
     pub problems: Vec<String>,
     /// The store for reading, if it has our format.
@@ -50,11 +50,11 @@ pub(crate) fn inspect(location: &Location) -> Result<Option<StoreInspection>, Op
         return Err(OpenError::Newer { path, found: format, known: FORMAT });
     }
     let store = (format == FORMAT).then(|| store_for_reading(location, connection)).transpose()?;
-    Ok(Some(StoreInspection { format, known: FORMAT, problems, store }))
+    Ok(Some(StoreInspection { format, current_format: FORMAT, problems, store }))
 }
 
 fn quick_check(path: &Path) -> rusqlite::Result<(Connection, Vec<String>)> {
-    let connection = connect_without_changing_files(path, FileState::of(path))?;
+    let connection = connect_without_changing_database(path, FileState::of(path))?;
     let problems = {
         let mut check = connection.prepare(&format!("PRAGMA quick_check({MAX_PROBLEMS})"))?;
         let lines: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

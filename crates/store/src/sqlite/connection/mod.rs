@@ -13,5 +13,5 @@ pub(crate) mod open;
 pub use inspect::StoreInspection;
 pub use open::OpenError;
 
-pub(crate) use connect::{FileState, connect, connect_without_changing_files};
+pub(crate) use connect::{FileState, connect, connect_without_changing_database};
 pub(crate) use database::{Database, WriteFailure, lock};

@@ -29,7 +29,7 @@ impl Drop for EngineLockFile {
 
 /// How often a lock that will soon be free is tried again. With [`RETRY_INTERVAL`] this makes ten seconds, which a
 /// one-shot may take on an overloaded machine.
-const RETRIES: u32 = 2000;
+const CAN_RETRY: u32 = 2000;
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What one try to take a lock found.
@@ -43,7 +43,7 @@ pub(crate) enum TryLock<T> {
 
 /// Repeats `try_lock` while it returns [`TryLock::FreeSoon`], within a limit. Returns `None` if the lock was not taken.
 pub(crate) fn retry_lock<T>(mut try_lock: impl FnMut() -> io::Result<TryLock<T>>) -> io::Result<Option<T>> {
-    for _ in 0..RETRIES {
+    for _ in 0..CAN_RETRY {
         match try_lock()? {
             TryLock::Acquired(lock) => return Ok(Some(lock)),
             TryLock::FreeSoon => std::thread::sleep(RETRY_INTERVAL),
@@ -69,7 +69,7 @@ pub(crate) fn acquire(
             Err(holder) => holder,
         };
         tries += 1;
-        if tries > RETRIES || (holder.purpose == LockPurpose::Engine && os::is_alive(holder.pid)) {
+        if tries > CAN_RETRY || (holder.purpose == LockPurpose::Engine && os::is_alive(holder.pid)) {
             let stopped = holder.is_stopped();
             let EngineHolder { pid, host, .. } = holder;
             return Err(EngineLockError::Held { run, pid, host, stopped });

@@ -9,7 +9,7 @@ use super::exclusive::ExclusiveAccess;
 use super::salvage;
 use crate::Digest;
 use crate::sqlite::connection::OpenError;
-use crate::sqlite::connection::{FileState, connect_without_changing_files};
+use crate::sqlite::connection::{FileState, connect_without_changing_database};
 use crate::sqlite::sql::checksum::checksum;
 use crate::sqlite::sql::schema::{self, APPLICATION_ID, FORMAT};
 
@@ -79,7 +79,7 @@ pub fn find_damage(exclusive: &ExclusiveAccess) -> Result<Vec<Damage>, OpenError
     if bad_frames > 0 {
         damage.push(Damage::Wal { bad_frames });
     }
-    let connected = connect_without_changing_files(&path, FileState::of(&path)).and_then(|connection| {
+    let connected = connect_without_changing_database(&path, FileState::of(&path)).and_then(|connection| {
         let found = schema::read_format(&connection)?;
         Ok((connection, found))
     });

@@ -66,7 +66,7 @@ async fn a_change_of_the_newest_document_is_reported_with_both_versions() {
     assert_eq!((external_write.bucket.as_str(), external_write.sequence), (BUCKET, theirs));
     let change = external_write.change.unwrap();
     let count = |text: &str| serde_json::from_str::<Value>(text).unwrap()["count"].clone();
-    assert_eq!((count(&change.ours), count(&change.theirs)), (json!(2), json!(3)));
+    assert_eq!((count(&change.before), count(&change.after)), (json!(2), json!(3)));
     // A commit that has not seen the external write is refused.
     assert_eq!(loaded.position.revision, Revision(2));
     let unseen = fixture.store.commit(with_count(&fixture.run, fixture.position, 9)).await.unwrap_err();

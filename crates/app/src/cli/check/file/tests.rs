@@ -14,7 +14,7 @@ fn shown(name: &str, content: &str) -> String {
     fs::write(&file, content).unwrap();
     let checked = check(&file, None, Some(folder.path())).unwrap();
     let shown = checked.findings.iter().map(|finding| {
-        let excerpt = output::draw(Path::new(name), &checked.source, &finding.diagnostic(), 120);
+        let excerpt = output::excerpt_at_width(Path::new(name), &checked.source, &finding.diagnostic(), 120);
         let excerpt = anstream::adapter::strip_str(&excerpt).to_string();
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });

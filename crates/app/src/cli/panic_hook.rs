@@ -4,7 +4,7 @@ use crate::failure::{Code, Exit, Failure};
 use crate::output;
 
 /// Makes every panic end the process with a message that names it as a bug and says what to do.
-pub(super) fn install_panic_hook() {
+pub(super) fn install() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         default_hook(panic);
@@ -31,14 +31,14 @@ mod tests {
     #[test]
     fn a_panic_in_any_task_ends_the_process_with_exit_code_70() {
         if std::env::var_os(PANICS).is_some() {
-            install_panic_hook();
+            install();
             let _ = crate::cli::block_on(async {
                 let task = tokio::spawn(async { panic!("BUG: on purpose") });
                 Ok(task.await.is_ok())
             });
             unreachable!("the process has ended");
         }
-        let this = "cli::bugs::tests::a_panic_in_any_task_ends_the_process_with_exit_code_70";
+        let this = "cli::panic_hook::tests::a_panic_in_any_task_ends_the_process_with_exit_code_70";
         let program = std::env::current_exe().unwrap();
         let output =
             Command::new(program).args(["--exact", this, "--nocapture"]).env(PANICS, "1").output().unwrap();

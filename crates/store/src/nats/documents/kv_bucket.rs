@@ -14,7 +14,7 @@ use crate::nats::journal::json;
 
 /// A KV bucket on servers that need not have a store.
 #[derive(Debug)]
-pub struct StandaloneBucket {
+pub struct KvBucket {
     name: String,
     handle: StreamHandle,
     /// The blobs of a store on the same servers, if there is one.
@@ -33,7 +33,7 @@ pub struct KvEntry {
 /// How many requests run concurrently.
 const CONCURRENCY: usize = 32;
 
-impl StandaloneBucket {
+impl KvBucket {
     /// Finds the bucket of the settings. `None` if it does not exist.
     pub async fn find(settings: &NatsSettings, notify: NoticeHandler) -> Result<Option<Self>, Unavailable> {
         let (setup, _client) = StreamSetup::connect(settings, notify).await?;
