@@ -1,4 +1,4 @@
-//! `callboard extend CYCLE TEXT`.
+//! `callboard extend RUN TEXT`.
 
 use protocol::cycle::{Cycle, Request as CycleRequest};
 use protocol::run::{Request, RunStatus, consider};

@@ -6,12 +6,12 @@ use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use protocol::peer::output::OUTPUT;
-use protocol::report::{ReportIdentity, SCHEMA, parse};
+use protocol::report::{ReportIdentity, SCHEMA};
 use protocol::{AttemptId, RunId};
 use serde_json::{Map, Value, json};
 use supervisor::AttemptDir;
 use supervisor::partial::{PartialError, submit_partial};
-use supervisor::report::{SubmitError, submit};
+use supervisor::report::{SubmitError, merge_with, submit};
 
 use super::block_on;
 use crate::failure::{Exit, Failure};
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
 }
 
 fn submit_partial_output(attempt: &Attempt, bytes: &[u8]) -> Result<Exit, Failure> {
-    // The variable is set for every attempt whose document can hold a partial output.
+    // This is the key of the document in its bucket. Every attempt has it whose document can hold a partial output.
     if std::env::var_os("CALLBOARD_STATE_KEY").is_none() {
         let what = format!("run `{}` has no partial outputs", attempt.expected.run_id);
         return Err(Failure::new(Exit::Refused, what)
@@ -216,7 +216,9 @@ impl Attempt {
     fn check_fields(&self, bytes: &[u8]) -> Result<(), Failure> {
         let context = self.context();
         let kind = context["protocol"].as_str().and_then(|name| crate::program().protocols.find(name));
-        let (Some(kind), Ok(report)) = (kind, parse(bytes, &self.expected)) else { return Ok(()) };
+        // With what the attempt has reported before: a later report may leave that out.
+        let merged = merge_with(&self.dir, &self.expected, bytes);
+        let (Some(kind), Some(report)) = (kind, merged) else { return Ok(()) };
         kind.check_report(&self.id.step, &report).map_err(|reason| {
             let hint = if reason.contains("without the field `output`") {
                 "add the field `output` to the report, or `--output FILE` to `--status COMPLETED`"

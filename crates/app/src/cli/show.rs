@@ -176,7 +176,7 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
     }
     match &overview.engine {
         // `stopped`: by Ctrl-Z or a signal.
-        EngineStatus::Running { pid, host, since, is_suspended: is_suspended } => {
+        EngineStatus::Running { pid, host, since, is_suspended } => {
             let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
             let suspended = if *is_suspended {
                 format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))

@@ -52,11 +52,11 @@ pub fn check(document: &Value) -> Vec<Violation> {
     rules.coordination(document, &root);
     let changes = root.field("changes");
     // Usually an object with the list, sometimes the bare list.
-    let (changes, entries) = match &document["changes"] {
-        Value::Object(fields) => (changes.field("changes"), fields.get("changes")),
-        other => (changes, Some(other)),
+    let (changes, entries) = match document["changes"].get("changes") {
+        Some(entries) => (changes.field("changes"), entries),
+        None => (changes, &document["changes"]),
     };
-    for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
+    for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
         rules.check_enum::<FileAction>(entry, &changes.entry(index), "action");
     }
     if document["status"] == "failed" && document["failure_reason"].as_str().is_none_or(str::is_empty) {

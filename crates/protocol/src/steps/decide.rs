@@ -111,7 +111,7 @@ pub(super) fn decide(
 fn go_on_to_restart(state: &State, mut decided: Move<Change, StepId>) -> Move<Change, StepId> {
     match decided.next {
         Next::Finish(_) | Next::Drain(_) if state.restarting.is_some() => {
-            decided.next = Next::Queue(Vec::new())
+            decided.next = Next::Queue(Vec::new());
         }
         Next::Finish(_) | Next::Drain(_) | Next::Queue(_) | Next::QueueUnlessInTurn(_) => {}
     }

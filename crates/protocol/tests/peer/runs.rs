@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::depth::MAX_INPUT_DEPTH;
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input, RecoverySource};
+use protocol::json_depth::MAX_INPUT_DEPTH;
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{

@@ -61,6 +61,13 @@ pub fn submit(dir: &AttemptDir, expected: &ReportIdentity, bytes: &[u8]) -> Resu
     atomic_file::replace_file(&dir.submitted(), bytes).map_err(failed(dir.submitted()))
 }
 
+/// Merges a report that is not submitted yet with those of the attempt. `None` if that gives no valid report.
+pub fn merge_with(dir: &AttemptDir, expected: &ReportIdentity, bytes: &[u8]) -> Option<Report> {
+    let mut statements = statements(dir);
+    statements.push(Statement { source: Source::Submitted, content: Ok(bytes.to_vec()) });
+    content::merge(&statements, expected).ok().flatten().map(|merged| merged.report)
+}
+
 /// Reads and merges the reports of all sources.
 pub fn collect(dir: &AttemptDir, expected: &ReportIdentity) -> Collected {
     match content::merge(&statements(dir), expected) {

@@ -20,7 +20,7 @@ const SHOWN_LINES: usize = 200;
 pub enum MergeOutcome {
     /// This commit of the integration branch has the changes.
     Commit(String),
-    /// The branch has no commits of its own.
+    /// The branch does not exist, or the integration branch has all of its commits.
     Nothing,
     Conflict(Conflict),
     /// The caller refused the merged tree, for example because a check failed.
@@ -155,6 +155,7 @@ impl RunWorktrees {
                         "--quiet",
                         "--no-edit",
                         "--no-verify",
+                        "--allow-empty",
                         "--trailer",
                         &trailer,
                     ])?;

@@ -19,7 +19,7 @@ impl Document {
             let messages: Vec<_> = own.map(super::Message::to_json).collect();
             files.push((mailbox.file().to_owned(), json!({ "messages": messages })));
         }
-        // `store` has the files from which the run was imported.
+        // `coordination` has the files from which the run was imported.
         let Some(Imported { coordination, unchanged }) = &self.imported else { return files };
         if *unchanged {
             // The two mailboxes that the original does not have are left out unless they were imported.
@@ -29,7 +29,7 @@ impl Document {
         for (name, value) in &mut files {
             match coordination.files.get(name) {
                 Some(imported) if *unchanged && !coordination.damaged.contains(name) => {
-                    value.clone_from(imported)
+                    value.clone_from(imported);
                 }
                 Some(imported) => add_missing(value, imported),
                 None => {}

@@ -88,7 +88,8 @@ pub struct PlanPart {
     pub phases: Vec<Vec<GroupId>>,
     pub criteria: Vec<CriterionRecord>,
     /// Why a group waits for another besides `depends_on`: the files that both change.
-    pub overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>>,
+    #[serde(rename = "overlaps")]
+    pub shared_files: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>>,
     /// The groups that replace a group.
     pub replaced: BTreeMap<GroupId, Vec<GroupId>>,
 }
@@ -263,7 +264,7 @@ impl Document {
                 groups: Vec::new(),
                 phases: Vec::new(),
                 criteria: Vec::new(),
-                overlaps: BTreeMap::new(),
+                shared_files: BTreeMap::new(),
                 replaced: BTreeMap::new(),
             },
             groups: BTreeMap::new(),

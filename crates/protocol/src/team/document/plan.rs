@@ -74,7 +74,7 @@ impl Document {
                     .map(|needed| format!("waits for {needed}: depends on it")),
             );
         }
-        for (other, files) in self.plan.overlaps.get(id).into_iter().flatten() {
+        for (other, files) in self.plan.shared_files.get(id).into_iter().flatten() {
             for other in self.replacements(other).into_iter().filter(|other| is_open(other)) {
                 why.push(match files.as_slice() {
                     [] => format!("waits for {other}: they do not work at the same time"),
@@ -94,7 +94,7 @@ impl Document {
 
     /// Returns the open groups of its phase that must not work at the same time as `new`, which replaces `old`, with the files
     /// that both change. Groups that wait for `old` are left out: they wait for `new`, too.
-    pub(in crate::team) fn overlaps_of_new(
+    pub(in crate::team) fn shared_files_of_new(
         &self,
         old: &GroupId,
         new: &PlanGroup,
@@ -126,8 +126,8 @@ impl Document {
     fn comes_after(&self, id: &GroupId, other: &GroupId) -> bool {
         let direct = |id: &GroupId| -> Vec<GroupId> {
             let depends_on = self.planned(id).into_iter().flat_map(|group| &group.depends_on);
-            let overlaps = self.plan.overlaps.get(id).into_iter().flat_map(BTreeMap::keys);
-            let named: Vec<_> = depends_on.chain(overlaps).cloned().collect();
+            let shared_files = self.plan.shared_files.get(id).into_iter().flat_map(BTreeMap::keys);
+            let named: Vec<_> = depends_on.chain(shared_files).cloned().collect();
             named.iter().flat_map(|id| self.replacements(id)).collect()
         };
         let (mut open, mut seen) = (direct(id), BTreeSet::new());

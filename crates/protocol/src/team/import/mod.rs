@@ -177,7 +177,7 @@ impl Import {
             groups: plan.groups.clone(),
             phases: plan.phases.clone(),
             criteria: plan.criteria.iter().cloned().map(Into::into).collect(),
-            overlaps: plan.overlaps(),
+            shared_files: plan.shared_files(),
             replaced: BTreeMap::new(),
         };
         for (group, planned) in self.groups.iter().zip(&plan.groups) {

@@ -366,16 +366,19 @@ impl Recorder<'_> {
         self.touched.insert(plan_part_path());
         let is_first = self.document.plan.groups.is_empty();
         let at = self.at;
-        let mut overlaps = plan.overlaps();
+        let mut shared_files = plan.shared_files();
         for (old, new) in split.into_iter().flat_map(|old| plan.groups.iter().map(move |new| (old, new))) {
-            overlaps.entry(new.id.clone()).or_default().extend(self.document.overlaps_of_new(old, new));
+            shared_files
+                .entry(new.id.clone())
+                .or_default()
+                .extend(self.document.shared_files_of_new(old, new));
         }
         for group in &plan.groups {
             self.document.groups.insert(group.id.clone(), GroupPart::new(at));
             self.touched.insert(group_part_path(&group.id));
         }
         let document_plan = &mut self.document.plan;
-        document_plan.overlaps.extend(overlaps);
+        document_plan.shared_files.extend(shared_files);
         if let Some(old) = split {
             let new: Vec<_> = plan.groups.iter().map(|group| group.id.clone()).collect();
             if let Some(phase) = document_plan.phases.iter_mut().find(|phase| phase.contains(old)) {

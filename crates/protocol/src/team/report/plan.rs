@@ -465,14 +465,14 @@ impl Plan {
         let position = |id: &GroupId| order.iter().position(|other| *other == id).unwrap_or(usize::MAX);
         let groups = self.groups.iter().map(|group| {
             // Only groups that are earlier in the order, so that the result has no cycle.
-            let overlaps = self
+            let overlapping = self
                 .groups
                 .iter()
                 .filter(|other| {
                     position(&other.id) < position(&group.id) && phase(&other.id) <= phase(&group.id)
                 })
                 .filter(|other| must_not_run_in_parallel(other, group));
-            let after = group.depends_on.iter().cloned().chain(overlaps.map(|other| other.id.clone()));
+            let after = group.depends_on.iter().cloned().chain(overlapping.map(|other| other.id.clone()));
             ScheduledGroup { id: group.id.clone(), phase: phase(&group.id), after: after.collect() }
         });
         let group_of = |task: &String| self.groups.iter().find(|group| group.tasks.contains(task));
@@ -491,21 +491,21 @@ impl Plan {
     }
 
     /// Returns for each group the groups that it waits for without depending on them, each with the files that both change.
-    pub(in crate::team) fn overlaps(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
+    pub(in crate::team) fn shared_files(&self) -> BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> {
         let find = |id: &GroupId| self.groups.iter().find(|group| group.id == *id);
-        let mut overlaps: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
+        let mut shared_files: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>> = BTreeMap::new();
         for planned in self.planned_work(0).groups {
             let Some(own) = find(&planned.id) else { continue };
             for other in planned.after.iter().filter(|other| !own.depends_on.contains(other)) {
                 let common =
                     find(other).map(|other| common_files(&own.files_affected, &other.files_affected));
-                overlaps
+                shared_files
                     .entry(planned.id.clone())
                     .or_default()
                     .insert(other.clone(), common.unwrap_or_default());
             }
         }
-        overlaps
+        shared_files
     }
 
     /// Returns the groups by phase, each after those that it depends on.

@@ -255,7 +255,7 @@ fn planned_work(
         let phase = document.plan.phases.iter().position(|phase| phase.contains(&old)).unwrap_or(0);
         for (group, planned) in work.groups.iter_mut().zip(&plan.groups) {
             group.phase = u16::try_from(phase).unwrap_or(u16::MAX);
-            group.after.extend(document.overlaps_of_new(&old, planned).into_keys());
+            group.after.extend(document.shared_files_of_new(&old, planned).into_keys());
         }
     }
     Ok(work)

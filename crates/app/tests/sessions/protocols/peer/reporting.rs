@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{SUCCESS_TRANSITIONS, document, transitions};
 use crate::sessions::test_env;
 
-/// Reports the bare status first, as a careless agent would, then follows the hint.
+/// Reports the bare status first, as a careless agent would, then follows the hint. A later report may leave the output out.
 const AGENT: &str = r#"#!/bin/sh
 shared=${0%/*}
 "$shared/callboard" report --status COMPLETED 2>"$shared/told.$STEP_ID" && exit 9
@@ -15,6 +15,7 @@ review) echo '{"quality_score": 90}' ;;
 *) echo '{"summary": "done"}' ;;
 esac >"$shared/output.json"
 "$shared/callboard" report --status COMPLETED --output "$shared/output.json"
+"$shared/callboard" report --status COMPLETED --log 'and a word more'
 "#;
 
 #[test]
