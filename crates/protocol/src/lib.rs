@@ -12,6 +12,7 @@ mod closest;
 pub mod cycle;
 pub mod edit;
 pub mod entry;
+mod file_patterns;
 pub mod ids;
 pub mod issue;
 pub mod json_depth;

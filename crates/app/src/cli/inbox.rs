@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             None => Ok(Vec::new()),
         }
     })?;
-    items.sort_by_key(|item| item.since);
+    items.sort_by_key(|item| (item.since.is_none(), item.since));
     if arguments.json {
         output::json_pretty(&items);
         return Ok(Exit::Success);

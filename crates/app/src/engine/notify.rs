@@ -71,12 +71,17 @@ impl Notifier {
 
     fn start(&mut self, program: &str, arguments: &[String], item: &InboxItem) -> io::Result<()> {
         let Some(file) = self.create_item_file(item)? else { return Ok(()) };
+        // Without a command the user was not told: the item is new for the next engine.
+        self.start_command(program, arguments, &file).inspect_err(|_| remove(&file))
+    }
+
+    fn start_command(&mut self, program: &str, arguments: &[String], file: &Path) -> io::Result<()> {
         // The command reads the file, so that a slow reader blocks nothing.
         let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(&self.repo)
-            .stdin(File::open(&file)?)
+            .stdin(File::open(file)?)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);

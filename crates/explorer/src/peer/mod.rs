@@ -15,7 +15,7 @@ use protocol::{Protocol as _, RunId, TypedMachine};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation, WriteInput};
-pub use models::{continued, cycle, global, imported, model};
+pub use models::{continued, cycle, imported, model, of_whole_repository};
 
 /// The meaning of the symbols in tables of `peer`.
 pub const LEGEND: &str =

@@ -32,7 +32,7 @@ pub fn cycle(attempts: u32) -> Definition {
 }
 
 /// A new cycle about the whole repository, without a spec.
-pub fn global(attempts: u32) -> Definition {
+pub fn of_whole_repository(attempts: u32) -> Definition {
     Definition {
         cycle: id("peer:global:cycle:1"),
         instruction: "analyze-product".to_owned(),

@@ -1,6 +1,6 @@
 //! `peer`, explored: every state of new, continued and imported cycles.
 
-use explorer::peer::{LEGEND, continued, cycle, document_statuses, global, imported, model};
+use explorer::peer::{LEGEND, continued, cycle, document_statuses, imported, model, of_whole_repository};
 use explorer::{DocumentChanges, Exploration, Limits, Model, WalkParams, WalkStats};
 use protocol::peer::{Definition, Peer};
 
@@ -10,7 +10,7 @@ use super::generated_files::{expect_file, expect_section};
 fn models() -> Vec<Model<Peer>> {
     let mut models: Vec<_> =
         (1..=3).map(|attempts| model(&format!("new, attempts: {attempts}"), cycle(attempts))).collect();
-    models.push(model("global", global(2)));
+    models.push(model("global", of_whole_repository(2)));
     models.extend((1..=3).map(|reused| model(&format!("continues, reuses: {reused}"), continued(reused, 2))));
     models.extend(imported(2));
     models
@@ -59,7 +59,7 @@ fn long_walks_with_many_writes_keep_the_rules_and_end() {
     let mut all = WalkStats::default();
     for model in [
         model("new, attempts: 6", cycle(6)),
-        model("global, separate starts", global(3)).scheduling_separately(),
+        model("global, separate starts", of_whole_repository(3)).scheduling_separately(),
     ] {
         let walks = WalkParams { seed: 7, count: 20, requests: 4, writes: 150, max_inputs: 1_000 };
         let walked = model.walk(walks).unwrap_or_else(|found| panic!("{found}"));

@@ -224,7 +224,7 @@ fn group_task(document: &Document, id: &GroupId, role: Role) -> String {
             };
             let claimed = match group.claimed_complete {
                 true => {
-                    "The group comes from an imported store that claims it is complete. Nothing has verified that: run its \
+                    "The group comes from imported files that claim it is complete. Nothing has verified that: run its \
                      tests, and compare the branch, as git has it, with its tasks and files.\n\n"
                 }
                 false => "",
@@ -508,7 +508,7 @@ fn reason_text(reason: DecisionReason) -> &'static str {
         DecisionReason::NoProgress => "a review found no fewer blocking issues than the one before",
         DecisionReason::TechLead => "the tech lead has no attempts left",
         DecisionReason::Merge => "its merge could not be tried",
-        DecisionReason::Imported => "the imported store does not say what it needs",
+        DecisionReason::Imported => "the imported files do not say what it needs",
     }
 }
 
@@ -517,7 +517,7 @@ pub(super) fn effect(document: &Document, step: &Step) -> Option<Effect> {
     match step {
         Step::Group(id, Role::Merge) => {
             let Worktree { name, branch } = worktree(document, id);
-            // If an imported store claims that the group is complete, the base branch may have its work already.
+            // If the imported files claim that the group is complete, the base branch may have its work already.
             let is_claimed = document.groups.get(id).is_some_and(|group| group.claimed_complete);
             let arguments = json!({ "worktree": name, "branch": branch, "needs_commits": !is_claimed });
             Some(Effect { name: "merge", arguments })

@@ -76,7 +76,7 @@ pub enum Change {
     Retried {
         step: Step,
     },
-    /// The run was made from an imported store: the files of the original in `coordination/`.
+    /// The run was made from imported files of the original in `coordination/`.
     Imported {
         state: State,
     },

@@ -8,7 +8,7 @@
 //!
 //! QA and the tech lead send a group back to its developer. A blocked role gets help from the tech lead. A merge that
 //! conflicts, or whose checks fail, is a request for changes. At a limit a person decides (`A.decision`, `pm.decision`).
-//! The document is the original's six files in `coordination/`.
+//! The document is the original's six files in `coordination/`. In these, the orchestrator is what Callboard's engine is here.
 
 mod brief;
 mod check;

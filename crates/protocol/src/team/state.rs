@@ -165,7 +165,7 @@ pub enum DecisionReason {
     TechLead,
     /// The merge could not be tried.
     Merge,
-    /// The imported store does not say what the group needs.
+    /// The imported files do not say what the group needs.
     Imported,
 }
 

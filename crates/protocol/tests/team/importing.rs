@@ -168,7 +168,7 @@ fn deviating_files_are_imported_and_every_deviation_is_noted() {
         [
             "A: a person decides: its dependency `nowhere` does not exist",
             "feasible-fixes: the developer continues",
-            "C: a person decides: the imported store says that it was skipped",
+            "C: a person decides: the imported files say that it was skipped",
             "D: a person decides: its imported status `AWAITING_USER_DECISION` is not known",
             "E: pending",
             "F: a person decides: its dependency `E` depends on it in turn",

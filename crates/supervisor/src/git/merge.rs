@@ -134,8 +134,18 @@ impl RunWorktrees {
             MergeStrategy::Merge => {
                 git.run(["checkout", "--quiet", "--detach", &old])?;
                 let subject = format!("Merge `{}`", worktree.name);
-                let merge =
-                    ["merge", "--no-ff", "--no-verify", "--quiet", "-m", &subject, "-m", &trailer, &branch];
+                let merge = [
+                    "merge",
+                    "--no-ff",
+                    "--no-verify",
+                    "--no-log",
+                    "--quiet",
+                    "-m",
+                    &subject,
+                    "-m",
+                    &trailer,
+                    &branch,
+                ];
                 run_until_conflict(&git, &merge)?
             }
             MergeStrategy::Rebase => {

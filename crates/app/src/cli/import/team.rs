@@ -1,7 +1,4 @@
-//! Imports `coordination/`, which another program has written.
-//!
-//! A *store of a team* is such a directory: `pm_state.json` and the other files in which a team keeps its state. It is not
-//! the store of Callboard, which [`AnyStore`] is.
+//! Imports `coordination/`, which another program has written: `pm_state.json` and the other files in which a team keeps its state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,10 +44,11 @@ pub(super) fn find(path: &Path) -> Result<Option<PathBuf>, Failure> {
     team_stores_below(path, 0, &mut found);
     found.sort();
     match found.as_slice() {
-        [] => {
-            Err(Failure::usage(format!("`{}` contains neither a run nor a store of a team", path.display()))
-                .hint("name the directory that has `run_state.json` or `pm_state.json`"))
-        }
+        [] => Err(Failure::usage(format!(
+            "`{}` contains neither a run nor the files of a team",
+            path.display()
+        ))
+        .hint("name the directory that has `run_state.json` or `pm_state.json`")),
         [only] => Ok(Some(only.clone())),
         several => {
             let mut failure = Failure::usage(format!("`{}` contains several stores", path.display()));
@@ -84,7 +82,7 @@ fn team_stores_below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// A store of a team, and the run that it becomes.
+/// The files of a team, and the run that they become.
 struct Import<'a> {
     workspace: &'a Workspace,
     directory: &'a Path,

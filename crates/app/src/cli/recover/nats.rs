@@ -55,9 +55,9 @@ pub(super) async fn recover(workspace: &Workspace, arguments: &Arguments) -> Res
         rebuild_documents(workspace, &store, &buckets, &mut report).await?
     };
     let inconsistencies = verify::verify_and_write_views(workspace, arguments.dry_run, &mut report).await?;
+    let is_whole = rebuild_errors.is_empty();
+    report.damage.extend(rebuild_errors);
     if inconsistencies == 0 {
-        let is_whole = rebuild_errors.is_empty();
-        report.damage.extend(rebuild_errors);
         let exit = report.print();
         return Ok(if is_whole { exit } else { Exit::Failed });
     }

@@ -11,7 +11,7 @@ use crate::report::{ReportFields, ReportForm};
 /// The rule about questions, escalations and observations. It applies to every agent except when it answers a question.
 const ASKING: &str = "You may ask another agent (`triage`, `analyst`, `writer`, `reviewer`) or `human` by \
     `\"communication\": {\"questions\": [{\"to\": \"analyst\", \"question\": \"…\"}]}` or `callboard ask`, and escalate by \
-    `\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]` or `callboard escalate` (without a person, another agent decides); then end, and you are asked again \
+    `\"communication\": {\"escalations\": [{\"reason\": \"…\", \"requires_human\": true}]}` or `callboard escalate` (without a person, another agent decides); then end, and you are asked again \
     with the answers. What you noticed for later runs goes into \
     `\"learnings\": {\"observations\": [{\"type\": \"pattern_discovered\", \"content\": \"…\"}]}`. Instead of reporting you may \
     edit `issue-state.json` in your working directory.";

@@ -40,7 +40,7 @@ pub(super) struct CycleKey {
 pub(super) enum KeyContent {
     /// The whole cycle.
     Document,
-    /// The entry of the cycle in `meta`.
+    /// The entry about the cycle in the key `meta`, which lists all cycles of a prefix.
     MetaEntry,
     Output(Phase),
     PhaseStatus(Phase),

@@ -74,7 +74,7 @@ fn migrate(cycle: &PeerCycleId, keys: &CycleKeys, at: WholeSecond) -> MigratedCy
         return take_current(cycle, keys, current);
     }
     let mut notes = keys.notes.clone();
-    // The keys of the one format that is used, and the entry in `meta`.
+    // The keys of the one format that is used, and what the key `meta` says about this cycle.
     let used = keys.used();
     let old = read::read(&used, keys.instruction.as_deref(), at, &mut notes);
     let replayed = replay::replay(cycle, &old, at, &mut notes);

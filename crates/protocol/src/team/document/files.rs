@@ -1,4 +1,4 @@
-//! The files of `coordination/`, the original's store, by name. A mailbox is a file with the messages to a role.
+//! The files of `coordination/` by name. A mailbox is a file with the messages to a role.
 
 use serde_json::{Map, Value, json};
 

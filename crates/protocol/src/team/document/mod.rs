@@ -1,4 +1,4 @@
-//! The document: the content of the files in `coordination/`, the original's store. It is stored in parts, of which a commit
+//! The document: the content of the files in `coordination/`. It is stored in parts, of which a commit
 //! changes few.
 
 mod files;

@@ -1,8 +1,7 @@
-//! Imports the files in `coordination/`, written by the original of `team` or by agents, as a run. Here `store` means these
-//! files, as in the original, and not the store of Callboard.
+//! Imports the files in `coordination/`, written by the original of `team` or by agents, as a run.
 //!
 //! [`CoordinationFiles::read`] parses the files, [`NormalizedFiles`] brings their JSON into the original format, and [`Import`]
-//! makes a plan, groups and a state of it. What a store says about finished work is a claim: the tech lead verifies
+//! makes a plan, groups and a state of it. What the files say about finished work is a claim: the tech lead verifies
 //! it.
 
 mod groups;
@@ -30,7 +29,7 @@ use normalize::{NormalizedFiles, to_text};
 pub use salvage::{BranchWork, CoordinationFiles, Salvaged};
 use status::ImportedStatus;
 
-/// A store as far as a run can be made from it.
+/// The imported files as far as a run can be made from it.
 #[derive(Debug, Clone, PartialEq)]
 struct Import {
     normalized: NormalizedFiles,
@@ -40,7 +39,7 @@ struct Import {
     notes: Vec<String>,
 }
 
-/// One group of the store.
+/// One group of the imported files.
 #[derive(Debug, Clone, PartialEq)]
 struct ImportedGroup {
     id: GroupId,
@@ -53,7 +52,7 @@ struct ImportedGroup {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportPreview {
     pub session_id: Option<String>,
-    /// The request; `None` if the store has none.
+    /// The request; `None` if the files have none.
     pub request: Option<String>,
     /// Each group with what becomes of it.
     pub groups: Vec<(GroupId, String)>,
@@ -64,7 +63,7 @@ pub struct ImportPreview {
 }
 
 impl CoordinationFiles {
-    /// Describes what an import of the store would do.
+    /// Describes what an import of the files would do.
     pub fn preview_import(&self) -> ImportPreview {
         let import = Import::of(self);
         let groups = import.groups.iter().map(|group| match &group.question {
@@ -86,27 +85,27 @@ impl CoordinationFiles {
     }
 }
 
-/// Turns a store into the state of a run. Fails only if the JSON is not a [`CoordinationFiles`]: what cannot be used is left out,
+/// Turns the files into the state of a run. Fails only if the JSON is not a [`CoordinationFiles`]: what cannot be used is left out,
 /// or becomes a question to a person.
-pub(super) fn import(definition: &Definition, store: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
-    let store = CoordinationFiles::deserialize(store)
-        .map_err(|error| ImportRefusal::Unusable(format!("it is no store of a team: {error}")))?;
-    let state = Import::of(&store).state(definition);
+pub(super) fn import(definition: &Definition, files: &Value) -> Result<Move<Change, Step>, ImportRefusal> {
+    let files = CoordinationFiles::deserialize(files)
+        .map_err(|error| ImportRefusal::Unusable(format!("it is no `coordination/` of a team: {error}")))?;
+    let state = Import::of(&files).state(definition);
     let next = state.startable(definition.limits.groups.get());
     Ok(Move { changes: vec![Change::Imported { state }], next: Next::Queue(next) })
 }
 
-/// Fills a new document from a store.
-pub(super) fn fill(document: &mut Document, store: &Value, at: Timestamp) {
-    let Ok(store) = CoordinationFiles::deserialize(store) else { return };
-    let import = Import::of(&store);
-    import.fill(document, &store, at);
-    document.imported = Some(Imported { coordination: store, unchanged: true });
+/// Fills a new document from the files.
+pub(super) fn fill(document: &mut Document, files: &Value, at: Timestamp) {
+    let Ok(files) = CoordinationFiles::deserialize(files) else { return };
+    let import = Import::of(&files);
+    import.fill(document, &files, at);
+    document.imported = Some(Imported { coordination: files, unchanged: true });
 }
 
 impl Import {
-    fn of(store: &CoordinationFiles) -> Self {
-        let normalized = NormalizedFiles::of(store);
+    fn of(files: &CoordinationFiles) -> Self {
+        let normalized = NormalizedFiles::of(files);
         let mut notes = Vec::new();
         let (plan, mut questions) = plan::read(&normalized, &mut notes);
         let groups = plan
@@ -115,7 +114,7 @@ impl Import {
             .map(|group| {
                 let status = groups::status(&normalized, &group.id, &mut notes);
                 let question = match &status {
-                    ImportedStatus::Skipped => Some("the imported store says that it was skipped".to_owned()),
+                    ImportedStatus::Skipped => Some("the imported files say that it was skipped".to_owned()),
                     ImportedStatus::Unknown(word) => {
                         Some(format!("its imported status `{word}` is not known"))
                     }
@@ -129,7 +128,7 @@ impl Import {
         import
     }
 
-    /// Adds a note if two files have different session ids, as in some real stores.
+    /// Adds a note if two files have different session ids, as in some real directories.
     fn compare_sessions(&mut self) {
         let other = self.normalized.pm.get("session_id").and_then(Value::as_str);
         if let (Some(id), Some(other)) = (self.session_id(), other)
@@ -168,7 +167,7 @@ impl Import {
         state
     }
 
-    fn fill(&self, document: &mut Document, store: &CoordinationFiles, at: Timestamp) {
+    fn fill(&self, document: &mut Document, files: &CoordinationFiles, at: Timestamp) {
         let plan = &self.plan;
         document.plan = PlanPart {
             mode: plan.mode,
@@ -182,7 +181,7 @@ impl Import {
         };
         for (group, planned) in self.groups.iter().zip(&plan.groups) {
             let mut part = groups::part(self.normalized.status.get(group.id.as_str()), group, at);
-            if let Some(work) = store.branches.get(&planned.branch_name) {
+            if let Some(work) = files.branches.get(&planned.branch_name) {
                 (part.commits, part.files_modified) = (work.commits.clone(), work.files.clone());
             }
             document.groups.insert(group.id.clone(), part);

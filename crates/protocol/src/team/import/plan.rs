@@ -1,4 +1,4 @@
-//! The plan of an imported store, as far as it can be used.
+//! The plan in the imported files, as far as it can be used.
 
 use std::collections::{BTreeMap, BTreeSet};
 

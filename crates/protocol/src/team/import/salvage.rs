@@ -1,4 +1,4 @@
-//! Parses the files in `coordination/`, the store of the original of `team`. A damaged file is read up to the damage.
+//! Parses the files in `coordination/`, which the original of `team` writes. A damaged file is read up to the damage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::truncated_json;
 /// The files that must be there. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
 
-/// The files of the original's store, as far as they could be read. A run is made from the JSON of this.
+/// The files in `coordination/`, as far as they could be read. A run is made from the JSON of this.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CoordinationFiles {
     /// By their paths below `coordination/`.

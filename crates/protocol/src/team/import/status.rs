@@ -1,10 +1,10 @@
-//! The status of a group in an imported store, and what the group needs next.
+//! The status of a group in the imported files, and what the group needs next.
 
 use serde_json::{Map, Value};
 
 use super::super::state::{Blocked, DevelopReason, Stage};
 
-/// What an imported store, the files in `coordination/`, says about a group.
+/// What the imported files in `coordination/` say about a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ImportedStatus {
     /// Not complete: the group needs this next. `begun` if a role has worked on it.

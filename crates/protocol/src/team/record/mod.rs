@@ -45,8 +45,8 @@ pub(super) fn record(definition: &Definition, document: &mut Document, entry: &E
         *document = opened_at(document, entry.at);
     }
     let mut touched = BTreeSet::from([run_part_path()]);
-    if let Input::Recovered { source: RecoverySource::View { document: store, .. } } = &entry.input {
-        import::fill(document, store, entry.at);
+    if let Input::Recovered { source: RecoverySource::View { document: files, .. } } = &entry.input {
+        import::fill(document, files, entry.at);
         touched.extend(document.parts());
     }
     let evidence = entry.input.evidence();

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::definition::{GroupId, Mode, ModeChoice};
 use super::super::step::{PlannedCriterion, PlannedWork, ScheduledGroup};
 use super::command;
+use crate::file_patterns::may_match_same_file;
 
 /// A plan that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -532,30 +533,9 @@ pub(in crate::team) fn must_not_run_in_parallel(one: &PlanGroup, other: &PlanGro
         || !common_files(&one.files_affected, &other.files_affected).is_empty()
 }
 
-/// Returns the files of the first list that may be files of the second. Patterns are compared only by the part before
-/// the first wildcard and the part after the last one.
+/// Returns the files and patterns of the first list that may name a file of the second.
 pub(in crate::team) fn common_files(one: &[String], other: &[String]) -> Vec<String> {
-    const WILDCARDS: [char; 6] = ['*', '?', '[', ']', '{', '}'];
-    let prefix = |file: &str| file.split(WILDCARDS).next().unwrap_or_default().to_owned();
-    // A directory may contain any file.
-    let suffix = |file: &str| match file.ends_with('/') {
-        true => String::new(),
-        false => file.rsplit(WILDCARDS).next().unwrap_or_default().to_owned(),
-    };
-    let is_pattern = |file: &str| file.contains(WILDCARDS) || file.ends_with('/');
-    let may_match = |a: &str, b: &str| {
-        let (a, b) = (a.trim_start_matches("./"), b.trim_start_matches("./"));
-        let ((prefix_a, prefix_b), (suffix_a, suffix_b)) = ((prefix(a), prefix(b)), (suffix(a), suffix(b)));
-        let below =
-            |directory: &str, file: &str| file.starts_with(&format!("{}/", directory.trim_end_matches('/')));
-        let suffixes_match = suffix_a.ends_with(&suffix_b) || suffix_b.ends_with(&suffix_a);
-        a == b
-            || below(a, b)
-            || below(b, a)
-            || (is_pattern(a) && prefix_b.starts_with(&prefix_a) && suffixes_match)
-            || (is_pattern(b) && prefix_a.starts_with(&prefix_b) && suffixes_match)
-    };
-    one.iter().filter(|file| other.iter().any(|found| may_match(file, found))).cloned().collect()
+    one.iter().filter(|file| other.iter().any(|found| may_match_same_file(file, found))).cloned().collect()
 }
 
 /// Returns the JSON Schema of a plan.
