@@ -16,7 +16,7 @@ use super::{Git, GitError, GitLock};
 use crate::atomic_file::replace_synced_file;
 use crate::checks::{CheckError, StopFlag, WaitOutcome, wait_for_group_leader};
 
-/// The suffix of the file that names the branch of a removed worktree. With it, a later engine removes the branch, too.
+/// The suffix of the file that names the branch of a step's worktree. An engine that removes the worktree removes it, too.
 const BRANCH_SUFFIX: &str = "branch";
 
 /// The suffix of the file that says that the setup command of a worktree has succeeded.
@@ -234,7 +234,8 @@ impl RunWorktrees {
         start: &str,
     ) -> Result<Git, WorktreeError> {
         let branch_file = self.state_file(tree, BRANCH_SUFFIX);
-        if matches!(tree, WorktreeId::Step(_)) && !branch_file.exists() {
+        let is_recorded = || fs::read_to_string(&branch_file).is_ok_and(|recorded| recorded == branch);
+        if matches!(tree, WorktreeId::Step(_)) && !is_recorded() {
             replace_synced_file(&branch_file, branch.as_bytes())
                 .map_err(|source| WorktreeError::Io { path: branch_file, source })?;
         }
@@ -483,8 +484,9 @@ impl RunWorktrees {
         }
         let text = path.to_string_lossy();
         repo.try_run(["worktree", "unlock", &text])?;
-        // Without `--force`, git refuses to remove a worktree with submodules.
-        repo.run(["worktree", "remove", "--force", &text])?;
+        // Git refuses to remove a worktree with submodules. For others it checks once more that nothing is lost.
+        let force = path.join(".gitmodules").exists().then_some("--force");
+        repo.run(["worktree", "remove"].into_iter().chain(force).chain([text.as_ref()]).collect::<Vec<_>>())?;
         Ok(true)
     }
 
