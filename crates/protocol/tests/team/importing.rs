@@ -85,7 +85,7 @@ fn claimed_work_is_verified_before_it_is_merged() {
     assert_eq!((&group["status"], &group["claimed_complete"]), (&json!("tech_review"), &json!(true)));
     assert_eq!(run.file("pm_state.json")["completion_percentage"], 0.0, "percentages are derived");
     let prompt = run.state.run.machine.brief(&StepId::new("A.tech_lead").unwrap(), 1).prompt;
-    assert!(prompt.contains("claims it is complete"), "{prompt}");
+    assert!(prompt.contains("claim it is complete"), "{prompt}");
     for group in ["A", "B"] {
         run.report(&format!("{group}.tech_lead"), json!({ "verdict": "approved", "feedback": "verified" }));
         run.report(&format!("{group}.merge"), json!({}));
