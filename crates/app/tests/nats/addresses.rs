@@ -98,7 +98,7 @@ fn hints_repeat_the_store_from_the_command_line() {
     let watch =
         watch.env("CALLBOARD_STORE", "").env("NATS_USER", "ann").env("NATS_PASSWORD", "open-sesame").run();
     assert_eq!(watch.code, 0, "{}", watch.transcript());
-    let session = test_env.callboard(&["show", "nobody", "--store", &store_with_password]).run();
+    let session = test_env.callboard(&["show", "missing", "--store", &store_with_password]).run();
     let hint = format!("hint: run `callboard ls {store_flag}` to list the runs of this repository\n");
     assert!(session.stderr.ends_with(&hint), "{}", session.stderr);
     let failing = ["run", "wf.yaml", "--run-id", "bad", "--wrapper", "/bin/false", "--max-attempts", "1"];
@@ -109,7 +109,7 @@ fn hints_repeat_the_store_from_the_command_line() {
         assert!(output.contains(&format!("`callboard retry bad {store_flag}`")), "{output}");
     }
     // A store named by a variable is not repeated.
-    let session = test_env.callboard(&["show", "nobody"]).run();
+    let session = test_env.callboard(&["show", "missing"]).run();
     assert!(session.stderr.ends_with("hint: run `callboard ls` to list the runs of this repository\n"));
 }
 
