@@ -10,6 +10,7 @@ pub mod check;
 pub mod checks;
 mod closest;
 pub mod cycle;
+mod dependencies;
 pub mod edit;
 pub mod entry;
 mod file_patterns;

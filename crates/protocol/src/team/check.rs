@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::definition::GroupId;
 use super::document::Mailbox;
-use super::report::plan::{first_cyclic, is_ref_name};
+use super::report::plan::is_ref_name;
 use crate::check::{Violation, artifact_path_problem, entry_pointer, member_pointer, schema, shortened};
+use crate::dependencies::first_cyclic;
 use crate::present::{CheckedFile, FileFormat};
 
 /// The formats for `callboard check`.

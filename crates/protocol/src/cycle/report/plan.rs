@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::StepId;
 use crate::cycle::document::{Plan, PlanTask, TaskStatus};
 use crate::cycle::step::{PlannedTask, Step};
+use crate::dependencies::first_cyclic;
 use crate::file_patterns::may_match_same_file;
 
 /// Returns the tasks of a new plan. A task that `plan` has keeps its status and agent; the planner cannot set them.
@@ -42,22 +43,12 @@ pub(in crate::cycle) fn tasks_with_known_status(
 }
 
 fn check_circles(tasks: &[PlanTask]) -> Result<(), String> {
-    let mut open: Vec<_> = tasks.iter().collect();
-    let mut done = BTreeSet::new();
-    while !open.is_empty() {
-        let before = open.len();
-        open.retain(|task| {
-            let is_ready = task.depends_on.iter().all(|id| done.contains(id.as_str()));
-            if is_ready {
-                done.insert(task.id.as_str());
-            }
-            !is_ready
-        });
-        if open.len() == before {
-            return Err(format!("the tasks depend on each other in a circle: `{}`", open[0].id));
-        }
+    let needs =
+        tasks.iter().map(|task| (task.id.as_str(), task.depends_on.iter().map(String::as_str).collect()));
+    match first_cyclic(&needs.collect()) {
+        Some(id) => Err(format!("the tasks depend on each other in a circle: `{id}`")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Returns the open tasks with their dependencies and conflicts.

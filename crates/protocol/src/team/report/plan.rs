@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::super::definition::{GroupId, Mode, ModeChoice};
 use super::super::step::{PlannedCriterion, PlannedWork, ScheduledGroup};
 use super::command;
+use crate::dependencies::first_cyclic;
 use crate::file_patterns::may_match_same_file;
 
 /// A plan that was accepted.
@@ -310,22 +311,6 @@ pub(in crate::team) fn cyclic_group(groups: &[PlanGroup]) -> Option<&GroupId> {
     let needs = groups.iter().map(|group| (group.id.as_str(), group.depends_on.iter().map(GroupId::as_str)));
     let cyclic = first_cyclic(&needs.map(|(id, needs)| (id, needs.collect())).collect())?.to_owned();
     groups.iter().map(|group| &group.id).find(|id| id.as_str() == cyclic)
-}
-
-/// Returns the first name that can be reached from itself.
-pub(in crate::team) fn first_cyclic<'a>(needs: &BTreeMap<&'a str, Vec<&'a str>>) -> Option<&'a str> {
-    let needs_of = |id: &str| needs.get(id).cloned().unwrap_or_default();
-    let reaches_itself = |start: &&str| {
-        let mut seen = BTreeSet::new();
-        let mut to_visit = needs_of(start);
-        while let Some(id) = to_visit.pop() {
-            if seen.insert(id) {
-                to_visit.extend(needs_of(id));
-            }
-        }
-        seen.contains(start)
-    };
-    needs.keys().copied().find(reaches_itself)
 }
 
 fn check_tasks(tasks: &[Task], groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<String>) {
