@@ -6,7 +6,6 @@
 use protocol::{Epoch, RunId};
 
 use crate::nats::Lease;
-use crate::os;
 use crate::sqlite::EngineLockFile;
 
 /// The right to act as the engine of a run, until it is dropped or the process ends.
@@ -81,13 +80,13 @@ impl EngineHolder {
     /// Whether it runs on this machine. On another machine its pid may belong to any process.
     #[must_use]
     pub fn is_local(&self) -> bool {
-        self.host == os::host_name()
+        self.host == linux::host_name()
     }
 
     /// Whether a signal (SIGSTOP, Ctrl-Z) has suspended it, so that it runs on only after SIGCONT. Not related to
     /// `callboard stop`. Always false for a process on another machine.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.is_local() && os::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)
+        self.is_local() && linux::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)
     }
 }

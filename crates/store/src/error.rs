@@ -4,9 +4,10 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use linux::ProcessInfo;
 use protocol::{Epoch, Revision, RunId};
 
-use crate::{Digest, ProcessInfo, WriteId};
+use crate::{Digest, WriteId};
 
 /// The store cannot be used now. Nothing was written.
 #[derive(Debug, thiserror::Error)]

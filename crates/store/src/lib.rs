@@ -18,8 +18,6 @@ mod error;
 mod external_write;
 mod location;
 mod nats;
-#[path = "linux/mod.rs"]
-mod os;
 mod run_writer;
 mod sqlite;
 mod store;
@@ -38,7 +36,6 @@ pub use nats::{
     BLOB_STREAM, KvBucket, KvEntry, MIN_VERSION, MissingBlobs, NatsAuth, NatsConnectError, NatsNotice,
     NatsSettings, NatsSettingsError, NatsStore, NatsWarning, NoticeHandler, Timeouts, Tls, UnknownMessage,
 };
-pub use os::{HeldLock, ProcessInfo, held_locks, host_name, inotify_instances};
 pub use run_writer::{RunWriteError, RunWriter};
 pub use sqlite::{
     Backup, BackupError, Damage, EmergencyCopyError, ExclusiveAccess, ExclusiveAccessError, FoundEntry,

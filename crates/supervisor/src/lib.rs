@@ -17,7 +17,6 @@
 //! * `processes`: finding and killing the processes of an attempt; asking a program for its version
 //! * [`checks`]: commands that judge a tree, and their evidence
 //! * [`git`]: the worktrees, branches and merges of a run
-//! * `linux`: pidfds, `/proc`, inotify
 //!
 //! `protocol` decides which attempt runs, what a report means and what is retried; `runner` carries it out.
 
@@ -27,14 +26,9 @@ mod attempt;
 pub mod checks;
 mod env_string;
 pub mod git;
-#[cfg(target_os = "linux")]
-mod linux;
 mod processes;
 mod program;
 pub mod shim;
-
-#[cfg(target_os = "linux")]
-use linux as os;
 
 pub use atomic_file::{
     create_synced_file, replace_file, replace_file_keeping_mode, replace_link, replace_synced_file,
@@ -46,10 +40,6 @@ pub use attempt::{
 };
 pub use attempt::{copies, partial, report};
 pub use env_string::EnvString;
-pub use os::{
-    DirWatch, DirWatcher, ProcessEnd, ProcessIdentity, boot_id, die_with_parent, raise_descriptor_limit,
-    restore_descriptor_limit,
-};
 pub use processes::{
     Mark, MarkedProcess, ProbeError, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,
     kill_marked_unclaimed, probe, shim_status,

@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
         let logs = if arguments.no_logs { Logs::Without } else { Logs::With };
         let attempts = store.local_dir().attempts_dir();
-        let host = store::host_name();
+        let host = linux::host_name();
         let output = arguments.output.unwrap_or_else(|| format!("{run}.callboard.tar").into());
         let unwritable = |error: &std::io::Error| {
             Failure::usage(format!("cannot write `{}`", output.display())).because(Some(error))

@@ -202,7 +202,7 @@ async fn lock_engine<'a>(
             }
         },
         Err(EngineError::EngineLock(EngineLockError::Held { pid, host, stopped, .. })) => {
-            let host = Some(host).filter(|host| *host != store::host_name());
+            let host = Some(host).filter(|host| *host != linux::host_name());
             Ok(LockOutcome::HeldBy { pid, host, stopped })
         }
         Err(error) => Err(error.into()),

@@ -92,7 +92,7 @@ pub(crate) fn engine_config(workspace: &Workspace, overrides: Overrides) -> Resu
         protocols: workspace.protocols,
         effects: effects(),
         boot_id,
-        agent_open_files_limit: supervisor::raise_descriptor_limit(),
+        agent_open_files_limit: linux::raise_descriptor_limit(),
         author,
     })
 }
@@ -265,7 +265,7 @@ pub(crate) fn check_repository_here(
     if !store.is_shared() {
         return Ok(());
     }
-    let (host, repository) = (store::host_name(), &options.location.repo_dir);
+    let (host, repository) = (linux::host_name(), &options.location.repo_dir);
     if !Path::new(repository).is_dir() {
         let message = format!(
             "cannot continue run `{run}` on `{host}`: its repository `{repository}` does not exist here"
@@ -438,7 +438,7 @@ pub(crate) async fn detach(
     // Only entries after this one count: an earlier engine may have had the same process id.
     let before = store.newest_revision(run).await?.unwrap_or(Revision(0));
     let mut watch = store.watch(run, before).await?;
-    supervisor::restore_descriptor_limit();
+    linux::restore_descriptor_limit();
     let mut child = command
         .stdin(if credentials.is_some() { Stdio::piped() } else { Stdio::null() })
         .stdout(out)
@@ -507,7 +507,7 @@ fn has_entry_by(entries: &[StoredEntry], engine: u32) -> Result<bool, Failure> {
     for entry in entries {
         let entry: EntryAuthor =
             serde_json::from_str(&entry.body).map_err(|error| Failure::from_error(Exit::Store, &error))?;
-        if matches!(&entry.by, Author::Engine { pid, host, .. } if *pid == engine && *host == store::host_name())
+        if matches!(&entry.by, Author::Engine { pid, host, .. } if *pid == engine && *host == linux::host_name())
         {
             return Ok(true);
         }

@@ -87,7 +87,7 @@ impl Notifier {
             .process_group(0);
         // A killed engine cannot kill the group, so the kernel kills the command. It does so when the thread that
         // started the command ends; the engine has only one thread.
-        supervisor::die_with_parent(command.as_std_mut());
+        linux::die_with_parent(command.as_std_mut());
         let mut child = command.spawn()?;
         let group = ProcessGroup::of(&child);
         self.running.spawn(async move {

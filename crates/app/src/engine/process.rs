@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use linux::ProcessEnd;
 use protocol::RunId;
 use store::{AnyStore, EngineHolder, LockPurpose};
-use supervisor::ProcessEnd;
 
 use crate::failure::{Exit, Failure};
 

@@ -1,6 +1,7 @@
 //! Codes and hints for a store that cannot be used.
 
-use store::{NatsConnectError, ProcessInfo, Unavailable};
+use linux::ProcessInfo;
+use store::{NatsConnectError, Unavailable};
 
 use super::{Code, Failure};
 

@@ -75,7 +75,7 @@ impl RunHandle {
 
     /// Returns `host`, on which the attempt was started, if its files are only there. Two hosts may share a disk.
     pub(crate) fn host_of_files<'h>(&self, attempt: &AttemptId, host: &'h str) -> Option<&'h str> {
-        let is_remote = self.store.is_shared() && host != store::host_name();
+        let is_remote = self.store.is_shared() && host != linux::host_name();
         (is_remote && !self.dir(attempt).path().is_dir()).then_some(host)
     }
 

@@ -10,7 +10,7 @@ use store::AnyStore;
 pub(crate) fn remote(store: &AnyStore, state: &RunState) -> BTreeMap<String, Vec<AttemptId>> {
     let mut by_host: BTreeMap<_, Vec<_>> = BTreeMap::new();
     if store.is_shared() {
-        for (attempt, host) in state.remote(&store::host_name()) {
+        for (attempt, host) in state.remote(&linux::host_name()) {
             by_host.entry(host.to_owned()).or_default().push(attempt.clone());
         }
     }
@@ -20,7 +20,7 @@ pub(crate) fn remote(store: &AnyStore, state: &RunState) -> BTreeMap<String, Vec
 /// Returns the host of an attempt, if it is not this one.
 pub(crate) fn of<'a>(store: &AnyStore, state: &'a RunState, attempt: &AttemptId) -> Option<&'a str> {
     let host = state.hosts.get(attempt).filter(|_| store.is_shared())?;
-    (*host != store::host_name()).then_some(host)
+    (*host != linux::host_name()).then_some(host)
 }
 
 /// Says how to continue a run with attempts on another host.

@@ -35,7 +35,7 @@ pub(crate) fn find(handle: &RunHandle, run_at: &RunAtRevision, history: &History
     });
     let (end, record, error) = failed.max_by_key(|(end, ..)| end.revision)?;
     let log = log(&handle.dir(&record.id));
-    let is_remote = || handle.store.is_shared() && record.host != store::host_name();
+    let is_remote = || handle.store.is_shared() && record.host != linux::host_name();
     Some(LastError {
         attempt: record.id.clone(),
         kind: record.kind,

@@ -20,9 +20,7 @@ use protocol::checks::CHECKS_FIELD;
 use protocol::report::SCHEMA;
 use rustix::process::{self as kernel, Signal};
 use serde_json::{Value, json};
-use supervisor::adapter::rehearsal::{
-    AGENT_ARGUMENT, Behaviour, Fields, OWN_PROGRAM, ScriptedAttempt, ScriptedOutput,
-};
+use supervisor::adapter::rehearsal::{AGENT_ARGUMENT, Behaviour, Fields, ScriptedAttempt, ScriptedOutput};
 
 use crate::failure::Exit;
 
@@ -269,7 +267,7 @@ fn wait_for_signal() -> ! {
 
 /// Starts a child process that outlives this one. Returns when the child is in a session of its own.
 fn leave_child() -> io::Result<()> {
-    let mut child = Command::new(OWN_PROGRAM)
+    let mut child = Command::new(linux::OWN_PROGRAM)
         .args([OsStr::new(AGENT_ARGUMENT), OsStr::new(LEFT_CHILD)])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -331,7 +331,7 @@ async fn only_unfinished(store: &AnyStore, command: &str) -> Result<RunId, Failu
 
 /// Returns the user of this command, for the journal.
 pub(crate) fn person_author() -> Author {
-    Author::Person { name: user_name(), host: store::host_name() }
+    Author::Person { name: user_name(), host: linux::host_name() }
 }
 
 /// Returns the reason that the journal records for a request of the user.
@@ -363,10 +363,10 @@ fn user_name_in(passwd: &str, uid: u32) -> Option<String> {
 
 /// Returns this process as an engine, for the journal.
 pub(crate) fn engine_author() -> Result<Author, Failure> {
-    let boot_id = supervisor::boot_id().map_err(|error| {
+    let boot_id = linux::boot_id().map_err(|error| {
         Failure::new(Exit::Bug, "cannot read the boot id of this machine").because(Some(&error))
     })?;
-    Ok(Author::Engine { host: store::host_name(), boot_id, pid: std::process::id() })
+    Ok(Author::Engine { host: linux::host_name(), boot_id, pid: std::process::id() })
 }
 
 #[cfg(test)]

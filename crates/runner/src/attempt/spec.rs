@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linux::DirWatcher;
 use protocol::brief::{Brief, ENGINE, GivenAnswer, MemoryPolicy, TreeUse, Upstream};
 use protocol::check::artifact_path_problem;
 use protocol::report::{Report, ReportIdentity};
@@ -14,7 +15,7 @@ use supervisor::adapter::{
 use supervisor::checks::StopFlag;
 use supervisor::copies::{self, CopyError};
 use supervisor::git::{RunWorktrees, WorktreeError};
-use supervisor::{AttemptDir, AttemptHandle, DirWatcher, Launch, Mark, ShimProgram, SpawnError};
+use supervisor::{AttemptDir, AttemptHandle, Launch, Mark, ShimProgram, SpawnError};
 
 use super::memory;
 use super::prompt::PromptFiles;

@@ -10,10 +10,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use linux::DirWatch;
 use protocol::entry::{Author, Evidence};
 use protocol::run::{Fact, TurnStatus};
 use protocol::{Answer, AnswerFile, Revision, StepId, Turn};
-use supervisor::DirWatch;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -196,7 +196,7 @@ impl Engine<'_> {
 }
 
 /// Watches a file. The directory for answers is made, so that it can be watched.
-fn watch(watcher: &supervisor::DirWatcher, file: &AnswerFile) -> io::Result<DirWatch> {
+fn watch(watcher: &linux::DirWatcher, file: &AnswerFile) -> io::Result<DirWatch> {
     let path = Path::new(file.path());
     let directory = path.parent().unwrap_or(Path::new("/"));
     match file {

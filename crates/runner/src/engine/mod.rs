@@ -21,10 +21,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use linux::DirWatcher;
 use protocol::run::{Fact, RunStatus};
 use protocol::{AttemptId, Epoch, Revision, RunId, StepId, Turn};
 use store::{EngineLock, LockPurpose, ReadError, Store};
-use supervisor::DirWatcher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;

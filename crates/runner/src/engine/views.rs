@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linux::DirWatch;
 use protocol::entry::Input;
 use protocol::report::Report;
 use protocol::run::Fact;
 use protocol::{Revision, StepId, View};
 use store::{Digest, ViewMark};
-use supervisor::DirWatch;
 use tokio::time::Instant;
 
 use super::{Engine, EngineError};

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use protocol::RunId;
 
 use crate::error::Unavailable;
-use crate::os;
 
 pub use git::Repository;
 
@@ -250,10 +249,10 @@ fn refuse_tracked(root: &Path) -> Result<(), LocateError> {
 fn refuse_other_owner(root: &Path) -> Result<(), LocateError> {
     match fs::metadata(root) {
         Ok(metadata) if !metadata.is_dir() => Err(LocateError::NotADirectory { path: root.to_owned() }),
-        Ok(metadata) if metadata.uid() != os::effective_user() => Err(LocateError::OtherOwner {
+        Ok(metadata) if metadata.uid() != linux::effective_user() => Err(LocateError::OtherOwner {
             path: root.to_owned(),
             owner: metadata.uid(),
-            us: os::effective_user(),
+            us: linux::effective_user(),
         }),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -264,7 +263,7 @@ fn refuse_other_owner(root: &Path) -> Result<(), LocateError> {
 /// Checks the nearest existing directory: a new one will be on the same file system.
 fn refuse_network(root: &Path) -> Result<(), LocateError> {
     let existing = root.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
-    match os::network_file_system(existing) {
+    match linux::network_file_system(existing) {
         Ok(None) => Ok(()),
         Ok(Some(kind)) => Err(LocateError::NetworkFileSystem { path: root.to_owned(), kind }),
         Err(source) => Err(LocateError::Io { path: existing.to_owned(), source }),

@@ -1,9 +1,9 @@
 //! Follows the commits of other processes without polling.
 
+use linux::FileWatch;
 use protocol::{Revision, RunId};
 
 use crate::error::{ReadError, Unavailable};
-use crate::os::FileWatch;
 use crate::sqlite::SqliteStore;
 use crate::store::{Store as _, StoredEntry};
 

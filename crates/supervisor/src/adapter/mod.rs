@@ -39,7 +39,7 @@ impl Adapter {
             Self::Command(line) => line.argv(assignment),
             Self::Rehearsal(rehearsal) => rehearsal.argv(assignment),
             Self::Checks => vec![
-                rehearsal::OWN_PROGRAM.to_owned(),
+                linux::OWN_PROGRAM.to_owned(),
                 crate::checks::ARGUMENT.to_owned(),
                 assignment.checks_path.clone(),
             ],

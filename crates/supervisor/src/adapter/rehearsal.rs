@@ -17,9 +17,6 @@ use serde_json::{Map, Value};
 use super::assignment::Assignment;
 use crate::checks::rehearsed;
 
-/// Our own program: the scripted agent, and what runs the checks of a command step. A child of the shim resolves the
-/// link between fork and exec, so it is the shim's own program even if it was replaced on disk.
-pub const OWN_PROGRAM: &str = "/proc/self/exe";
 /// The argument that makes our program the scripted agent. A [`ScriptedAttempt`] follows it, as JSON.
 pub const AGENT_ARGUMENT: &str = "__rehearse";
 /// The longest [`ScriptedAttempt`] as an argument, in bytes. The kernel's limit for one argument is 128 KiB.
@@ -162,7 +159,7 @@ impl RehearsalScript {
         if let Some(fields) = assignment.form.fields() {
             attempt.complete(fields);
         }
-        vec![OWN_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
+        vec![linux::OWN_PROGRAM.to_owned(), AGENT_ARGUMENT.to_owned(), attempt.to_argument()]
     }
 }
 
@@ -299,7 +296,7 @@ mod tests {
     fn the_scripted_agent_gets_the_entry_of_its_attempt() {
         let rehearsal = rehearsal(vec![fail("first"), fail("second"), fail("third"), fail("fourth")]);
         let argv = rehearsal.argv(&example());
-        assert_eq!(argv[..2], [OWN_PROGRAM, AGENT_ARGUMENT]);
+        assert_eq!(argv[..2], [linux::OWN_PROGRAM, AGENT_ARGUMENT]);
         assert_eq!(
             ScriptedAttempt::from_argument(&argv[2]).unwrap(),
             fail("third"),

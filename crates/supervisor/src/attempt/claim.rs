@@ -5,12 +5,12 @@
 use std::fs::{self, File};
 use std::io;
 
+use linux::{Process, ProcessIdentity};
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::dir::AttemptDir;
 use crate::atomic_file;
-use crate::os::{Process, ProcessIdentity};
 
 /// The content of `claim`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ fn shim_status(
     if !identity.is_in_our_namespace().map_err(failed)? {
         return Ok(if is_locked(dir)? { ClaimStatus::InOtherContainer(identity) } else { ClaimStatus::Dead });
     }
-    if reaped.is_some_and(|pid| pid.as_raw_pid() == identity.pid) {
+    if reaped.is_some_and(|pid| pid.as_raw_pid().cast_unsigned() == identity.pid) {
         return Ok(ClaimStatus::Dead);
     }
     Ok(Process::of(&identity).map_err(failed)?.map_or(ClaimStatus::Dead, ClaimStatus::Alive))

@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use linux::{DirWatch, DirWatcher, Process, ProcessIdentity};
 use rustix::process::{Pid, Signal};
 use tokio::io::unix::AsyncFd;
 use tokio::process::Child;
@@ -15,7 +16,6 @@ use super::claim::{self, ClaimError, ClaimStatus, VoidOutcome};
 use super::dir::AttemptDir;
 use super::exit::ExitRecord;
 use super::launch::{self, Launch, ShimProgram, SpawnError};
-use crate::os::{self, DirWatch, DirWatcher, Process, ProcessIdentity};
 use crate::processes::{Mark, kill_marked};
 
 /// An event of an attempt.
@@ -105,7 +105,7 @@ pub struct AttemptHandle {
     report_written: bool,
     /// The inotify instance by which the spawned shim notices every version of the report file. Kept for another attempt
     /// once the shim has ended.
-    report_watch: Option<os::ReportWatch>,
+    report_watch: Option<linux::ReportWatch>,
 }
 
 impl AttemptHandle {
@@ -131,7 +131,7 @@ impl AttemptHandle {
     pub fn start(&mut self, shim: &ShimProgram, launch: &Launch) -> Result<(), SpawnError> {
         // Fails if the user's limit of inotify instances is reached. Then earlier versions of the report file are not
         // kept.
-        let watch = os::ReportWatch::new(self.dir.path()).ok();
+        let watch = linux::ReportWatch::new(self.dir.path()).ok();
         let for_shim = watch.as_ref().and_then(|watch| watch.share().ok());
         self.child = Some(launch::spawn(shim, &self.dir, launch, for_shim)?);
         self.report_watch = watch;
@@ -282,7 +282,7 @@ impl AttemptHandle {
 
     fn register_fd(&self, process: Process) -> Result<AsyncFd<OwnedFd>, AttachError> {
         let failed = |source| AttachError::Wait { attempt: self.mark.attempt.to_string(), source };
-        os::register_fd(process).map_err(failed)
+        linux::register_fd(process).map_err(failed)
     }
 }
 

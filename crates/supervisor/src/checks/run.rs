@@ -11,12 +11,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use linux::Process;
 use protocol::checks::{CheckResult, CheckSpec};
 use rustix::process::{self as kernel, Pid, Signal};
 
 use super::output;
 use crate::git::{self, GitError};
-use crate::os::{self, Process};
 
 /// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ impl StopFlag {
     }
 
     pub fn is_requested(&self) -> bool {
-        os::poll_until(&[self.reader.as_fd()], Some(Instant::now())).is_ok_and(|ready| ready[0])
+        linux::poll_until(&[self.reader.as_fd()], Some(Instant::now())).is_ok_and(|ready| ready[0])
     }
 
     /// Stops when this process gets INT or TERM.
@@ -188,13 +188,13 @@ pub(crate) fn wait_for_group_leader(
 ) -> io::Result<WaitOutcome> {
     let group = Pid::from_child(child);
     let process = Process::child(group)?;
-    let ready = os::poll_until(&[process.as_fd(), stop.reader.as_fd()], deadline)?;
+    let ready = linux::poll_until(&[process.as_fd(), stop.reader.as_fd()], deadline)?;
     let (has_ended, is_stopped) = (ready[0], ready[1]);
     if has_ended {
         return Ok(WaitOutcome::Ended);
     }
     signal_group(group, Signal::TERM)?;
-    os::poll_until(&[process.as_fd()], Some(Instant::now() + GRACE))?;
+    linux::poll_until(&[process.as_fd()], Some(Instant::now() + GRACE))?;
     signal_group(group, Signal::KILL)?;
     Ok(if is_stopped { WaitOutcome::Stopped } else { WaitOutcome::TimedOut })
 }

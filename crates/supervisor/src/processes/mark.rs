@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use linux::ProcessTable;
 use protocol::{AttemptId, RunId};
 
 use crate::attempt::AttemptDir;
-use crate::os::{self, ProcessTable};
 
 /// Identifies an attempt by store, run and attempt id. Run ids are unique only within a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,13 +35,13 @@ impl Mark {
 /// Returns the id of the attempt that this process belongs to, from its own environment or that of its ancestors. This
 /// prevents mistakes, not attacks: a process can hide its origin.
 pub fn enclosing_attempt() -> io::Result<Option<String>> {
-    os::inherited_variable("CALLBOARD_ATTEMPT")
+    linux::inherited_variable("CALLBOARD_ATTEMPT")
 }
 
 /// Returns the mark of the attempt that this process belongs to. The nearest ancestor that carries the whole mark
 /// counts.
 pub fn enclosing_mark() -> io::Result<Option<Mark>> {
-    let found = os::inherited_variables(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?;
+    let found = linux::inherited_variables(["CALLBOARD_ATTEMPT", "CALLBOARD_RUN", "CALLBOARD_STORE"])?;
     let Some([attempt, run, store]) = found else { return Ok(None) };
     let (Ok(attempt), Ok(run)) = (attempt.parse(), RunId::new(run)) else { return Ok(None) };
     Ok(Some(Mark { store: store.into(), run, attempt }))
@@ -53,7 +53,7 @@ pub fn enclosing_mark() -> io::Result<Option<Mark>> {
 /// Blocks until the killed processes have ended.
 pub fn kill_marked(mark: &Mark) -> io::Result<u32> {
     let lines = mark.lines();
-    let killed = os::kill_until_none(|| {
+    let killed = linux::kill_until_none(|| {
         let table = ProcessTable::read()?;
         let marked = table.marked(&lines)?;
         Ok(table.with_descendants(marked))

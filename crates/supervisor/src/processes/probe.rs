@@ -7,9 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use linux::{Process, ProcessTable};
 use rustix::process::Pid;
-
-use crate::os::{self, Process, ProcessTable};
 
 /// How much of the output is kept.
 const MAX_OUTPUT: usize = 4096;
@@ -71,7 +70,7 @@ fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Re
         };
         // After its end the pipe is only emptied: another process may keep it open.
         let until = if ended { Instant::now() } else { deadline };
-        let ready = os::poll_until(&fds, Some(until))?;
+        let ready = linux::poll_until(&fds, Some(until))?;
         ended |= ready[0];
         match ready.get(1) {
             Some(true) => {
@@ -92,7 +91,7 @@ fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Re
 fn kill_all(child: &Child, probe_id: &str) -> io::Result<()> {
     let mark = format!("{VARIABLE}={probe_id}").into_bytes();
     let pid = Pid::from_child(child);
-    os::kill_until_none(|| {
+    linux::kill_until_none(|| {
         let table = ProcessTable::read()?;
         let mut rows = table.marked(std::slice::from_ref(&mark))?;
         rows.extend(table.row(pid));

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use linux::{ProcessIdentity, ProcessInfo, ProcessTable};
+
 use crate::attempt::{self, AttemptDir, ClaimError, ClaimStatus};
-use crate::os::{self, ProcessIdentity, ProcessTable};
 
 /// A running process of this user that carries the mark of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub fn find_marked() -> io::Result<Vec<MarkedProcess>> {
             store: store.into(),
             run,
             attempt,
-            command: os::command_line(row.pid),
+            command: row.command_line(),
             unmarked_descendants,
         }
     });
@@ -52,7 +53,7 @@ pub enum ShimStatus {
     /// An engine voided the attempt.
     Void,
     Alive {
-        pid: i32,
+        pid: u32,
         /// Whether Ctrl-Z or `kill -STOP` has stopped it, so that it does nothing until SIGCONT.
         stopped: bool,
     },
@@ -67,7 +68,10 @@ pub fn shim_status(dir: &AttemptDir) -> Result<ShimStatus, ClaimError> {
         ClaimStatus::Unclaimed => ShimStatus::Unclaimed,
         ClaimStatus::Void => ShimStatus::Void,
         ClaimStatus::Alive(_) => match attempt::shim_of(dir)? {
-            Some(ProcessIdentity { pid, .. }) => ShimStatus::Alive { pid, stopped: os::is_stopped(pid) },
+            Some(ProcessIdentity { pid, .. }) => ShimStatus::Alive {
+                pid,
+                stopped: ProcessInfo::of(pid).is_some_and(|process| process.stopped),
+            },
             None => ShimStatus::Unclaimed,
         },
         ClaimStatus::Dead => ShimStatus::Dead,

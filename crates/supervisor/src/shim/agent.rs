@@ -8,11 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use linux::Process;
 use rustix::io::Errno;
 use rustix::process::{self as kernel, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
 
 use crate::attempt::{AttemptDir, ExitStatus, Launch};
-use crate::os::{self, Process};
 
 /// A started agent. Until it is reaped, its pid, which is also the id of its process group, is not reused.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Agent {
             .stdout(stdio(&logs[0])?)
             .stderr(stdio(&logs[1])?)
             .process_group(0);
-        os::die_with_parent(&mut command);
+        linux::die_with_parent(&mut command);
         let failed = |error: io::Error| format!("program `{program}`: {error}");
         let child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);

@@ -18,12 +18,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use linux::ReportWatch;
 
 use self::agent::Agent;
 use self::limits::Limits;
 use self::signals::Signals;
 use crate::attempt::{self, AttemptDir, ClaimError, EndReason, ExitRecord, ExitStatus, Launch};
-use crate::os::{self, ReportWatch};
 
 /// Runs the attempt of this directory. Must be called first in the process, which must have no other thread.
 pub fn main(dir: &Path) -> ExitCode {
@@ -50,7 +50,7 @@ fn while_doing(context: &'static str) -> impl FnOnce(io::Error) -> ShimError {
 }
 
 fn run(dir: &AttemptDir) -> Result<(), ShimError> {
-    os::detach_and_become_subreaper().map_err(while_doing("could not leave the engine's session"))?;
+    linux::detach_and_become_subreaper().map_err(while_doing("could not leave the engine's session"))?;
     // Handlers are installed before the claim exists, because the engine may signal us as soon as it does.
     let signals = Signals::install().map_err(while_doing("could not install signal handlers"))?;
     let launch = Launch::read(dir).map_err(while_doing("could not read `launch.json`"))?;
@@ -66,7 +66,7 @@ fn run(dir: &AttemptDir) -> Result<(), ShimError> {
 fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result<ExitRecord> {
     let (started, started_at) = (Instant::now(), Timestamp::now());
     if let Some(limit) = launch.agent_open_files_limit {
-        os::set_descriptor_limit(limit)?;
+        linux::set_descriptor_limit(limit)?;
     }
     let (status, reason, leftover_processes) = match Agent::start(dir, launch) {
         Err(error) => (ExitStatus::NotStarted { error }, EndReason::Finished, 0),
@@ -81,7 +81,7 @@ fn run_agent(dir: &AttemptDir, launch: &Launch, signals: &Signals) -> io::Result
         attempt: launch.attempt.clone(),
         status,
         reason,
-        boot_id: os::boot_id()?,
+        boot_id: linux::boot_id()?,
         started_at,
         ended_at: Timestamp::now(),
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),

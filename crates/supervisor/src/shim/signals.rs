@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use linux::ReportWatch;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use super::agent::Agent;
-use crate::os::{self, ReportWatch};
 
 /// One socket per signal, which becomes readable when the signal arrives. INT is never read, so it stays readable.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Signals {
     ) -> io::Result<Woken> {
         let fds = [agent.process.as_fd(), self.int.as_fd(), self.term.as_fd(), self.child.as_fd()];
         let fds: Vec<_> = fds.into_iter().chain(report_watch.map(AsFd::as_fd)).collect();
-        let ready = os::poll_until(&fds, deadline)?;
+        let ready = linux::poll_until(&fds, deadline)?;
         Ok(Woken {
             agent: ready[0],
             term: ready[2] && drain(&self.term)?,
@@ -54,7 +54,7 @@ impl Signals {
 
     /// Whether SIGINT has arrived. It asks for a stop without a grace period.
     pub(super) fn int_received(&self) -> io::Result<bool> {
-        Ok(os::poll_until(&[self.int.as_fd()], Some(Instant::now()))?[0])
+        Ok(linux::poll_until(&[self.int.as_fd()], Some(Instant::now()))?[0])
     }
 
     /// Returns a descriptor that is readable once SIGINT has arrived.

@@ -9,12 +9,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use linux::{Process, ProcessTable};
 use rustix::process::Signal;
 
 use super::agent::{Agent, Children, reap_all};
 use super::signals::Signals;
 use crate::attempt::{EndReason, ExitStatus, Launch};
-use crate::os::{self, Process, ProcessTable};
 
 /// The longest grace period of processes that outlive the agent: no process waits for their result.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(2);
@@ -45,11 +45,11 @@ fn stop_agent(agent: &Agent, grace: Duration, signals: &Signals) -> io::Result<(
     if !signals.int_received()? {
         agent.signal_group(Signal::TERM)?;
         let fds = [agent.process.as_fd(), signals.int_fd()];
-        os::poll_until(&fds, Instant::now().checked_add(grace))?;
+        linux::poll_until(&fds, Instant::now().checked_add(grace))?;
     }
     if !agent.process.has_ended()? {
         agent.signal_group(Signal::KILL)?;
-        os::poll_until(&[agent.process.as_fd()], None)?;
+        linux::poll_until(&[agent.process.as_fd()], None)?;
     }
     Ok(())
 }
@@ -71,8 +71,8 @@ fn stop_leftovers(launch: &Launch, signals: &Signals) -> io::Result<u32> {
         }
     }
     let deadline = Instant::now() + launch.grace.min(LEFTOVER_GRACE);
-    os::wait_for_all(&terminated, deadline, signals.int_fd())?;
-    found.extend(os::kill_until_none(find)?);
+    linux::wait_for_all(&terminated, deadline, signals.int_fd())?;
+    found.extend(linux::kill_until_none(find)?);
     reap_all()?;
     Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 use protocol::report::ReportIdentity;
 use protocol::{AttemptId, RunId};
 use rustix::process::{Pid, PidfdFlags};
-use supervisor::{
-    AttemptDir, AttemptEnd, AttemptHandle, DirWatcher, ExitRecord, HandleEvent, Launch, ShimProgram, shim,
-};
+use supervisor::{AttemptDir, AttemptEnd, AttemptHandle, ExitRecord, HandleEvent, Launch, ShimProgram, shim};
 use tempfile::TempDir;
 
 /// Longer than any test, so that a test that waits for it visibly hangs.
@@ -51,17 +49,18 @@ impl Fixture {
     }
 
     pub(crate) fn launch(&self) -> AttemptHandle {
-        self.launch_with_watcher(&DirWatcher::new().unwrap())
+        self.launch_with_watcher(&linux::DirWatcher::new().unwrap())
     }
 
-    pub(crate) fn launch_with_watcher(&self, dir_watcher: &DirWatcher) -> AttemptHandle {
+    pub(crate) fn launch_with_watcher(&self, dir_watcher: &linux::DirWatcher) -> AttemptHandle {
         let mut handle = AttemptHandle::attach(dir_watcher, self.dir.clone(), self.launch.mark()).unwrap();
         handle.start(&this_binary_as_shim(), &self.launch).unwrap();
         handle
     }
 
     pub(crate) fn adopt(&self) -> AttemptHandle {
-        AttemptHandle::attach(&DirWatcher::new().unwrap(), self.dir.clone(), self.launch.mark()).unwrap()
+        AttemptHandle::attach(&linux::DirWatcher::new().unwrap(), self.dir.clone(), self.launch.mark())
+            .unwrap()
     }
 
     /// Runs the attempt to its end.

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use supervisor::report::{Collected, Source, collect};
-use supervisor::{DirWatcher, EndReason, ExitStatus, Shutdown};
+use supervisor::{EndReason, ExitStatus, Shutdown};
 
 use crate::fixture::{Fixture, wait_for_exit, wait_for_report};
 
@@ -70,7 +70,7 @@ async fn orphans_that_end_while_the_agent_runs_are_reaped() {
 
 #[tokio::test]
 async fn one_watcher_serves_several_attempts_each_with_its_own_events() {
-    let dir_watcher = DirWatcher::new().unwrap();
+    let dir_watcher = linux::DirWatcher::new().unwrap();
     let script = "mkfifo go; echo > report.json; read x < go; echo > submitted.json; exec sleep 3600";
     let fixtures = [Fixture::script(script), Fixture::script(script)];
     let [mut first, mut second] =

@@ -121,7 +121,7 @@ async fn an_unclaimed_attempt_can_be_voided() {
 async fn a_shim_that_dies_before_its_claim_has_started_nothing() {
     let fixture = Fixture::script("exit 0");
     let program = supervisor::ShimProgram { program: "/bin/false".into(), args: Vec::new() };
-    let dir_watcher = supervisor::DirWatcher::new().unwrap();
+    let dir_watcher = linux::DirWatcher::new().unwrap();
     let mark = fixture.launch.mark();
     let mut handle = supervisor::AttemptHandle::attach(&dir_watcher, fixture.dir.clone(), mark).unwrap();
     handle.start(&program, &fixture.launch).unwrap();

@@ -77,7 +77,7 @@ fn open_runs(repo: &BenchRepo<'_>, runs: usize) -> anyhow::Result<()> {
                 roles: BTreeMap::new(),
             };
             let spec = RunSpec::new("bench".to_owned(), &definition, options);
-            let by = Author::Person { name: "bench".to_owned(), host: store::host_name() };
+            let by = Author::Person { name: "bench".to_owned(), host: linux::host_name() };
             runner::open(&store, &Clock::system(), protocol_kind::<Steps>(), by, spec).await?;
         }
         anyhow::Ok(())

@@ -168,8 +168,8 @@ pub fn engine_config(store: &AnyStore, program: &Path) -> EngineConfig {
 
 /// The configuration of an engine with that local directory.
 pub fn engine_config_at(local_dir: &Path, program: &Path) -> EngineConfig {
-    let boot_id = supervisor::boot_id().expect("the kernel tells");
-    let (host, pid) = (store::host_name(), std::process::id());
+    let boot_id = linux::boot_id().expect("the kernel tells");
+    let (host, pid) = (linux::host_name(), std::process::id());
     EngineConfig {
         protocols: PROTOCOLS,
         effects: runner::Effects::new(),

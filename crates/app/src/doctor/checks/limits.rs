@@ -25,7 +25,7 @@ pub(super) fn check() -> Vec<Finding> {
         |name: &str| fs::read_to_string(format!("/proc/sys/{name}")).ok()?.trim().parse::<u64>().ok();
     let (instances, watches) =
         (setting("fs/inotify/max_user_instances"), setting("fs/inotify/max_user_watches"));
-    let used = u64::try_from(store::inotify_instances()).unwrap_or(u64::MAX);
+    let used = u64::try_from(linux::inotify_instances()).unwrap_or(u64::MAX);
     let pids = setting("kernel/pid_max");
     let mut findings = Vec::new();
     if let Some(limit) = files.filter(|limit| *limit < MIN_OPEN_FILES) {

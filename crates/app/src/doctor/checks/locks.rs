@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use linux::{HeldLock, ProcessInfo};
 use protocol::RunId;
-use store::{AnyStore, Backend, HeldLock, Location, ProcessInfo, ReadError, Store as _};
+use store::{AnyStore, Backend, Location, ReadError, Store as _};
 
 use super::runs::Unfinished;
 use super::{DoctorContext, Finding};
@@ -61,7 +62,7 @@ impl Locks {
     /// Finds the holders of the lock files of an embedded store.
     pub(super) fn scan(location: &Location) -> Self {
         let mut locks = Self::default();
-        for HeldLock { file, holder } in store::held_locks(location.root()) {
+        for HeldLock { file, holder } in linux::held_locks(location.root()) {
             if file == location.writer_lock() {
                 locks.writer_lock.push(holder);
             } else if let Some(run) = location.run_of_lock(&file) {

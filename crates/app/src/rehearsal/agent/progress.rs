@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
+use linux::OWN_PROGRAM;
 use serde_json::Value;
-use supervisor::adapter::rehearsal::OWN_PROGRAM;
 
 /// Reports a partial output. The messages of `callboard report` go to the log of the attempt.
 pub(super) fn report_partial(output: &Value) -> io::Result<()> {

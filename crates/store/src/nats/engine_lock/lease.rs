@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use linux::ProcessIdentity;
 use protocol::RunId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -16,7 +17,6 @@ use uuid::Uuid;
 use crate::error::Unavailable;
 use crate::nats::connection::{Conflict, Lookup, RequestFailure, Session, StoredMessage};
 use crate::nats::journal::{escape, json};
-use crate::os::ProcessIdentity;
 use crate::{EngineHolder, LockPurpose};
 
 /// A lease that is renewed until it is dropped.
@@ -69,6 +69,7 @@ struct LeaseMessage {
     /// False in the last message of a holder.
     held: bool,
     purpose: LockPurpose,
+    host: String,
     process: ProcessIdentity,
 }
 
@@ -82,12 +83,12 @@ fn held_leases() -> MutexGuard<'static, BTreeSet<String>> {
 impl LeaseMessage {
     fn is_over(&self, this_process: &ProcessIdentity) -> bool {
         !self.held
-            || self.process.has_ended()
+            || (self.host == linux::host_name() && self.process.has_certainly_ended())
             || (self.process == *this_process && !held_leases().contains(&self.id))
     }
 
     fn holder(self) -> EngineHolder {
-        EngineHolder { pid: self.process.pid, host: self.process.host, purpose: self.purpose }
+        EngineHolder { pid: self.process.pid, host: self.host, purpose: self.purpose }
     }
 }
 
@@ -105,7 +106,7 @@ impl Session {
     }
 
     fn this_process(&self) -> Result<ProcessIdentity, Unavailable> {
-        ProcessIdentity::this().map_err(|source| Unavailable::Io {
+        ProcessIdentity::of_self().map_err(|source| Unavailable::Io {
             action: "read",
             path: "/proc".into(),
             source,
@@ -146,8 +147,13 @@ impl Session {
                 None => 0,
             };
             let id = HeldLeaseId::new();
-            let lease_message =
-                LeaseMessage { id: id.0.clone(), held: true, purpose, process: this_process.clone() };
+            let lease_message = LeaseMessage {
+                id: id.0.clone(),
+                held: true,
+                purpose,
+                host: linux::host_name(),
+                process: this_process.clone(),
+            };
             match self.leases.append(&subject, expected, json(&lease_message)).await? {
                 Ok(sequence) => {
                     let (stop, stopped) = oneshot::channel();

@@ -8,7 +8,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::location::wal_of;
-use crate::os;
 use crate::sqlite::sql::schema;
 
 /// How long SQLite waits for a lock. Our own writers queue on the writer lock, so this only concerns other programs.
@@ -52,7 +51,7 @@ fn make_read_only(connection: Connection) -> rusqlite::Result<(Connection, i64, 
 /// Whether the directory is not writable and the WAL is empty, so that the database file is complete.
 fn is_complete_and_read_only(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    os::check_writable(directory).is_err() && !has_wal(path)
+    linux::check_writable(directory).is_err() && !has_wal(path)
 }
 
 fn has_wal(path: &Path) -> bool {

@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use linux::FileIdentity;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 use super::connect::connect;
 use crate::Location;
 use crate::error::Unavailable;
-use crate::os::{self, FileIdentity};
 use crate::sqlite::lock::writer::{WriterLock, check_identity};
 use crate::sqlite::sql::schema::FORMAT;
 
@@ -125,7 +125,7 @@ impl Database {
         // SQLite creates files next to the database, so the directory must be writable, too. Checked here, because
         // SQLite's own error does not say which of the two is not.
         for path in [&self.path, self.location.root()] {
-            os::check_writable(path).map_err(|error| Unavailable::io("write", path.to_owned(), error))?;
+            linux::check_writable(path).map_err(|error| Unavailable::io("write", path.to_owned(), error))?;
         }
         connect(&self.path).map_err(|error| unavailable(&self.path, error))
     }
@@ -156,11 +156,11 @@ pub(crate) fn unavailable(path: &Path, error: rusqlite::Error) -> Unavailable {
         }
         Some(ErrorCode::DiskFull) => Unavailable::Full { path, source: error.into() },
         // SQLite reports a full disk with these codes, too.
-        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if os::is_full(&path) => {
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if linux::is_full(&path) => {
             Unavailable::Full { path, source: error.into() }
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
-            if os::check_writable(&path).is_err() =>
+            if linux::check_writable(&path).is_err() =>
         {
             Unavailable::NotWritable { path, source: error.into() }
         }

@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use linux::FileIdentity;
 use rusqlite::Connection;
 
 use super::connect::{FileState, connect_without_changing_database};
 use super::database::Database;
 use super::open::{self, OpenError};
 use crate::Location;
-use crate::os::FileIdentity;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::lock::writer::WriterLock;
 use crate::sqlite::sql::schema::{APPLICATION_ID, FORMAT, read_format};

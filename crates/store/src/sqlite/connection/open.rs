@@ -6,13 +6,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use linux::FileIdentity;
 use rusqlite::Connection;
 
 use super::connect::{connect, connect_reader};
 use super::database::{Database, unavailable};
 use crate::Location;
 use crate::error::Unavailable;
-use crate::os::FileIdentity;
 use crate::sqlite::lock::writer::{WriterLock, has_database_note};
 use crate::sqlite::sql::schema::{APPLICATION_ID, FORMAT, migrate};
 

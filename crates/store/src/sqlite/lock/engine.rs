@@ -11,7 +11,6 @@ use protocol::RunId;
 
 use crate::engine_lock::{EngineHolder, EngineLock, LockGuard, LockPurpose};
 use crate::error::{EngineLockError, Unavailable};
-use crate::os;
 use crate::sqlite::connection::Database;
 use crate::sqlite::sql::write::write_next_epoch;
 
@@ -69,7 +68,7 @@ pub(crate) fn acquire(
             Err(holder) => holder,
         };
         tries += 1;
-        if tries > CAN_RETRY || (holder.purpose == LockPurpose::Engine && os::is_alive(holder.pid)) {
+        if tries > CAN_RETRY || (holder.purpose == LockPurpose::Engine && linux::is_alive(holder.pid)) {
             let stopped = holder.is_stopped();
             let EngineHolder { pid, host, .. } = holder;
             return Err(EngineLockError::Held { run, pid, host, stopped });
@@ -134,7 +133,7 @@ pub(crate) fn lock_file_may_exist(database: &Database, run: &RunId) -> bool {
 pub(crate) fn visible_holder(database: &Database, run: &RunId) -> Option<EngineHolder> {
     let path = database.location().engine_lock(run);
     let holder = read_holder(&mut File::open(&path).ok()?).ok()?;
-    os::holds_lock(holder.pid, &path).then_some(holder)
+    linux::holds_lock(holder.pid, &path).then_some(holder)
 }
 
 /// Ends the holder line of a one-shot: a process that holds the lock for a single request.
@@ -167,7 +166,7 @@ fn lock_and_write_holder(path: &Path, purpose: LockPurpose) -> io::Result<Result
                 LockPurpose::Engine => "",
                 LockPurpose::OneShot => ONE_SHOT,
             };
-            writeln!(file, "{} {}{suffix}", std::process::id(), os::host_name())?;
+            writeln!(file, "{} {}{suffix}", std::process::id(), linux::host_name())?;
             Ok(Ok(file))
         }
         Err(TryLockError::WouldBlock) => read_holder(&mut file).map(Err),

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use linux::FileIdentity;
+
 use crate::error::Unavailable;
-use crate::os::{self, FileIdentity};
 
 /// Written to the lock file once the store has a database. If it is there and the database is not, the database is
 /// lost.
@@ -91,7 +92,7 @@ impl WriterLock {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let holder = os::lock_holder(&self.path);
+            let holder = linux::lock_holder(&self.path);
             stopped_since = match &holder {
                 Some(holder) if holder.stopped => stopped_since.or(Some(Instant::now())),
                 Some(_) | None => None,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sqlite::lock::engine::{TryLock, read_holder, retry_lock};
 use crate::sqlite::lock::writer::{WriterGuard, WriterLock};
-use crate::{EngineHolder, Location, os};
+use crate::{EngineHolder, Location};
 
 /// The writer lock and every engine lock of a store, until it is dropped. Other writers wait meanwhile.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ fn lock_all_engines(location: &Location) -> Result<Vec<File>, ExclusiveAccessErr
                 Err(TryLockError::WouldBlock) => {
                     let holder = read_holder(&mut file)?;
                     // The lock of a killed engine may outlive it until the exec of its last child.
-                    let is_alive = os::is_alive(holder.pid);
+                    let is_alive = linux::is_alive(holder.pid);
                     last_holder = Some(holder);
                     Ok(if is_alive { TryLock::Held } else { TryLock::FreeSoon })
                 }

@@ -34,7 +34,7 @@ async fn write_run(
     let definition = Definition::from(harness::one_step("build", NonZeroU32::MIN));
     let spec = harness::run_spec(&definition, &RunId::new(run)?, test_env.repo(), profile);
     let clock = Clock::from_fn(move || minutes_ago(started_min_ago));
-    let by = Author::Engine { host: store::host_name(), boot_id: "none".to_owned(), pid: 1 };
+    let by = Author::Engine { host: linux::host_name(), boot_id: "none".to_owned(), pid: 1 };
     let mut journal = runner::open(store, &clock, protocol_kind::<Steps>(), by.clone(), spec).await?;
     let attempt = AttemptId { step: step.clone(), turn: Turn(1), attempt_no: AttemptNo(1) };
     let entry = |at, input, changes| Entry {

@@ -3,16 +3,17 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
-use rustix::io::Errno;
+use rustix::fs::inotify::{self, Event, ReadFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+
+use super::{new_instance, read_events};
+use crate::register_fd;
 
 /// Watches the directories of all attempts and views of one engine. Create one and share it: closing an inotify instance takes
 /// milliseconds, and a user may have only a few hundred of them.
@@ -36,8 +37,7 @@ struct Waiter {
 impl DirWatcher {
     /// Creates an inotify instance. Must be called within the runtime that will wait.
     pub fn new() -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Inner { fd: super::register_fd(fd)?, waiters: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { fd: register_fd(new_instance()?)?, waiters: Mutex::default() })))
     }
 
     /// Watches these files of the directory until they are written and closed, or renamed to their name.
@@ -60,16 +60,9 @@ impl Inner {
     /// Reads all pending events and wakes the waiters they concern.
     fn read_all(&self) -> io::Result<()> {
         let waiters = self.waiters();
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = Reader::new(self.fd.get_ref(), &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) => waiters_for(&waiters, &event).for_each(|waiter| waiter.wakeup.notify_one()),
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        read_events(self.fd.get_ref(), |event| {
+            waiters_for(&waiters, event).for_each(|waiter| waiter.wakeup.notify_one());
+        })
     }
 }
 

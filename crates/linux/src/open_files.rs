@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::process_info::ProcessInfo;
+use crate::process::ProcessInfo;
 
 /// An exclusive lock on a file, and the process that holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,14 @@ pub fn held_locks(below: &Path) -> Vec<HeldLock> {
 }
 
 /// Returns the process that holds the lock on a file, if it is visible.
-pub(crate) fn lock_holder(file: &Path) -> Option<ProcessInfo> {
+pub fn lock_holder(file: &Path) -> Option<ProcessInfo> {
     let file = file.canonicalize().ok()?;
     let open = all_open_files().find(|open| open.target == file && open.is_locked())?;
     ProcessInfo::of(open.pid)
 }
 
 /// Whether the process visibly holds the lock on the file.
-pub(crate) fn holds_lock(pid: u32, file: &Path) -> bool {
+pub fn holds_lock(pid: u32, file: &Path) -> bool {
     let Ok(file) = file.canonicalize() else { return false };
     open_files(pid).any(|open| open.target == file && open.is_locked())
 }

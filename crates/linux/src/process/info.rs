@@ -1,13 +1,16 @@
-//! What error messages say about a process.
+//! What messages say about a process.
 
 use std::fmt;
 use std::fs;
 
-/// A process of this machine that holds a lock.
+use super::kernel_pid;
+use super::stat::Stat;
+
+/// A process of this machine, as messages describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     pub pid: u32,
-    /// Its command line, truncated; empty if it is not readable.
+    /// Its command line, on one line and truncated; empty if it is not readable.
     pub command: String,
     /// Whether a signal (SIGSTOP, Ctrl-Z) has stopped it, so that it runs on only after SIGCONT.
     pub stopped: bool,
@@ -17,11 +20,8 @@ impl ProcessInfo {
     /// Reads the process with this pid, or returns `None` if there is none.
     #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        let stat = String::from_utf8_lossy(&stat);
-        // The name before the last parenthesis may contain anything, even parentheses.
-        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())?;
-        Some(Self { pid, command: command(pid), stopped: matches!(state, 'T' | 't') })
+        let stat = Stat::read(kernel_pid(pid)?).ok()??;
+        Some(Self { pid, command: command_line(pid), stopped: stat.is_stopped() })
     }
 }
 
@@ -35,15 +35,14 @@ impl fmt::Display for ProcessInfo {
     }
 }
 
-/// How much of a command line fits into an error message.
-const LONGEST_COMMAND: usize = 80;
-
-fn command(pid: u32) -> String {
+/// Returns the command line of a process, on one line and truncated; empty if it is not readable.
+pub(super) fn command_line(pid: impl fmt::Display) -> String {
+    const MAX_LENGTH: usize = 80;
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words = String::from_utf8_lossy(&bytes);
-    let words = words.trim_end_matches('\0').chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut line: String = words.take(LONGEST_COMMAND + 1).collect();
-    if line.chars().count() > LONGEST_COMMAND {
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_end_matches('\0').chars();
+    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LENGTH + 1).collect();
+    if line.chars().count() > MAX_LENGTH {
         line.pop();
         line.push('…');
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags};
+use rustix::process::PidfdFlags;
 use tokio::io::unix::AsyncFd;
 
 /// The end of a process of this machine. A pid may be reused, so the caller must check after [`ProcessEnd::of`] that it still
@@ -15,9 +15,9 @@ pub struct ProcessEnd(Option<AsyncFd<OwnedFd>>);
 impl ProcessEnd {
     /// Opens the process. Must be called within the runtime that will wait.
     pub fn of(pid: u32) -> io::Result<Self> {
-        let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return Ok(Self(None)) };
+        let Some(pid) = super::kernel_pid(pid) else { return Ok(Self(None)) };
         match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => Ok(Self(Some(super::register_fd(fd)?))),
+            Ok(fd) => Ok(Self(Some(crate::register_fd(fd)?))),
             // INVAL, and NOENT since Linux 6.16: the pid belongs to a thread now.
             Err(Errno::SRCH | Errno::INVAL | Errno::NOENT) => Ok(Self(None)),
             Err(error) => Err(error.into()),

@@ -1,74 +1,27 @@
 //! One process, referred to by a pidfd. A pid may be reused at any time, a pidfd never.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
-use serde::{Deserialize, Serialize};
 
-use super::process_table::{Row, start_time};
-
-/// Identifies a process for ever: no other process of any boot has the same four values.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessIdentity {
-    pub boot_id: String,
-    pub pid_namespace: String,
-    pub pid: i32,
-    /// In clock ticks since boot, as in `/proc/PID/stat`.
-    pub start_time: u64,
-}
-
-impl ProcessIdentity {
-    pub(crate) fn of_self() -> io::Result<Self> {
-        let pid = rustix::process::getpid();
-        let start_time = start_time(pid)?.ok_or(io::ErrorKind::NotFound)?;
-        Ok(Self { boot_id: boot_id()?, pid_namespace: pid_namespace()?, pid: pid.as_raw_pid(), start_time })
-    }
-
-    pub(crate) fn is_of_this_boot(&self) -> io::Result<bool> {
-        Ok(self.boot_id == boot_id()?)
-    }
-
-    pub(crate) fn is_in_our_namespace(&self) -> io::Result<bool> {
-        Ok(self.pid_namespace == pid_namespace()?)
-    }
-}
-
-/// Returns the boot id, which changes with every boot.
-pub fn boot_id() -> io::Result<String> {
-    static CACHE: OnceLock<String> = OnceLock::new();
-    cached(&CACHE, || Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned()))
-}
-
-fn pid_namespace() -> io::Result<String> {
-    static CACHE: OnceLock<String> = OnceLock::new();
-    cached(&CACHE, || Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned()))
-}
-
-/// Returns a value that does not change while this process runs. It is read once; a failure is not cached.
-fn cached(cache: &OnceLock<String>, read: impl FnOnce() -> io::Result<String>) -> io::Result<String> {
-    match cache.get() {
-        Some(value) => Ok(value.clone()),
-        None => read().map(|value| cache.get_or_init(|| value).clone()),
-    }
-}
+use super::stat::Stat;
+use super::{ProcessIdentity, Row, kernel_pid};
 
 /// A process that was running when its pidfd was opened.
 #[derive(Debug)]
-pub(crate) struct Process(OwnedFd);
+pub struct Process(OwnedFd);
 
 impl Process {
     /// Opens the process with this pid and start time, or returns `None` if it has ended.
     ///
     /// The pidfd is opened before the start time is compared, so that both belong to the same process.
-    pub(crate) fn open(pid: Pid, started: u64) -> io::Result<Option<Self>> {
+    pub fn open(pid: Pid, started: u64) -> io::Result<Option<Self>> {
         let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
             Ok(fd) => Self(fd),
             // INVAL, and NOENT since Linux 6.16: the pid belongs to a thread now.
@@ -76,24 +29,25 @@ impl Process {
             Err(error) => return Err(error.into()),
         };
         // A zombie keeps its pid and start time, but has ended.
-        let same = start_time(pid)? == Some(started) && !process.has_ended()?;
+        let same =
+            Stat::read(pid)?.and_then(|stat| stat.start_time()) == Some(started) && !process.has_ended()?;
         Ok(same.then_some(process))
     }
 
     /// Opens a child of this process. Its pid is not reused, because only this process can reap it.
-    pub(crate) fn child(pid: Pid) -> io::Result<Self> {
+    pub fn child(pid: Pid) -> io::Result<Self> {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 
-    pub(crate) fn of(identity: &ProcessIdentity) -> io::Result<Option<Self>> {
-        match Pid::from_raw(identity.pid) {
+    pub fn of(identity: &ProcessIdentity) -> io::Result<Option<Self>> {
+        match kernel_pid(identity.pid) {
             Some(pid) => Self::open(pid, identity.start_time),
             None => Ok(None),
         }
     }
 
     /// Sends a signal. Returns `false` if this user may not signal the process; `true` also if it has ended already.
-    pub(crate) fn signal(&self, signal: Signal) -> io::Result<bool> {
+    pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match rustix::process::pidfd_send_signal(&self.0, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(true),
             Err(Errno::PERM) => Ok(false),
@@ -101,7 +55,7 @@ impl Process {
         }
     }
 
-    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+    pub fn has_ended(&self) -> io::Result<bool> {
         Ok(poll_until(&[self.as_fd()], Some(Instant::now()))?[0])
     }
 }
@@ -120,7 +74,7 @@ impl From<Process> for OwnedFd {
 
 /// Waits until at least one descriptor is readable or the deadline has passed; without a deadline, for ever. Returns which
 /// ones are readable.
-pub(crate) fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
+pub fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     loop {
         let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -135,11 +89,7 @@ pub(crate) fn poll_until(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> i
 }
 
 /// Waits until all processes have ended, the deadline has passed, or `interrupt` is readable.
-pub(crate) fn wait_for_all(
-    processes: &[Process],
-    deadline: Instant,
-    interrupt: BorrowedFd<'_>,
-) -> io::Result<()> {
+pub fn wait_for_all(processes: &[Process], deadline: Instant, interrupt: BorrowedFd<'_>) -> io::Result<()> {
     let mut left: Vec<_> = processes.iter().map(AsFd::as_fd).collect();
     while !left.is_empty() {
         let fds: Vec<_> = iter::once(interrupt).chain(left.iter().copied()).collect();
@@ -155,9 +105,7 @@ pub(crate) fn wait_for_all(
 /// Kills the processes that `find` returns, until it returns none. Repeats, because a process may start another between
 /// the search and the signal. Skips processes that this user may not signal. Returns the pid and start time of the
 /// killed processes, all of which have ended.
-pub(crate) fn kill_until_none(
-    mut find: impl FnMut() -> io::Result<Vec<Row>>,
-) -> io::Result<BTreeSet<(i32, u64)>> {
+pub fn kill_until_none(mut find: impl FnMut() -> io::Result<Vec<Row>>) -> io::Result<BTreeSet<(i32, u64)>> {
     let (mut killed, mut skipped) = (BTreeSet::new(), BTreeSet::new());
     let mut dying = Vec::new();
     loop {

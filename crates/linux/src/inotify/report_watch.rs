@@ -5,15 +5,15 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::FileType;
-use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
-use rustix::io::Errno;
+use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+
+use super::{new_instance, read_events};
 
 /// inotify instances to recycle, without watches and pending events. At most as many as there were shims at the same
 /// time.
@@ -21,7 +21,7 @@ static FREE: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
 /// An inotify instance that watches the directory of one attempt.
 #[derive(Debug)]
-pub(crate) struct ReportWatch {
+pub struct ReportWatch {
     instance: OwnedFd,
     /// The watch descriptor; `None` in the shim, which did not make the watch.
     watch: Option<i32>,
@@ -29,32 +29,32 @@ pub(crate) struct ReportWatch {
 
 impl ReportWatch {
     /// Watches for files of this directory that are written and closed, or renamed to their name.
-    pub(crate) fn new(dir: &Path) -> io::Result<Self> {
+    pub fn new(dir: &Path) -> io::Result<Self> {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let instance = match free {
             Some(instance) => instance,
-            None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            None => new_instance()?,
         };
         let watch = inotify::add_watch(&instance, dir, WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO)?;
         Ok(Self { instance, watch: Some(watch) })
     }
 
     /// Keeps the instance for another attempt. The shim that shares it must have ended.
-    pub(crate) fn recycle(self) {
+    pub fn recycle(self) {
         let removed = self.watch.is_some_and(|watch| inotify::remove_watch(&self.instance, watch).is_ok());
         // Events of this attempt must not be taken for those of the next one.
-        if removed && self.read_events(|_| {}).is_ok() {
+        if removed && read_events(&self, |_| {}).is_ok() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.instance);
         }
     }
 
     /// Returns the descriptor for another process.
-    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+    pub fn share(&self) -> io::Result<OwnedFd> {
         self.as_fd().try_clone_to_owned()
     }
 
     /// Returns the watch that the engine has shared, if it has one. Otherwise the standard input is `/dev/null`.
-    pub(crate) fn inherited_as_stdin() -> Option<Self> {
+    pub fn inherited_as_stdin() -> Option<Self> {
         let stdin = io::stdin();
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&stdin).ok()?.st_mode);
         // The kernel gives an inotify instance no type.
@@ -64,26 +64,13 @@ impl ReportWatch {
     }
 
     /// Reads all events. Returns whether one is about this file, or some are missing.
-    pub(crate) fn take_written(&self, path: &Path) -> io::Result<bool> {
+    pub fn take_written(&self, path: &Path) -> io::Result<bool> {
         let mut written = false;
-        self.read_events(|event| {
+        read_events(self, |event| {
             let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
             written |= name == path.file_name() || event.events().contains(ReadFlags::QUEUE_OVERFLOW);
         })?;
         Ok(written)
-    }
-
-    fn read_events(&self, mut on_event: impl FnMut(&Event<'_>)) -> io::Result<()> {
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut reader = Reader::new(self, &mut buffer);
-        loop {
-            match reader.next() {
-                Ok(event) => on_event(&event),
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
     }
 }
 

@@ -27,7 +27,7 @@ pub fn restore_descriptor_limit() {
 }
 
 /// Sets the limit of this process, which the next started program inherits.
-pub(crate) fn set_descriptor_limit(current: u64) -> std::io::Result<()> {
+pub fn set_descriptor_limit(current: u64) -> std::io::Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum })?)
 }

@@ -8,27 +8,35 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
+use super::info::command_line;
+use super::stat::{Stat, is_gone};
+
 /// One running process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row {
-    pub(crate) pid: Pid,
+pub struct Row {
+    pub pid: Pid,
     parent: Option<Pid>,
-    pub(crate) start_time: u64,
+    pub start_time: u64,
 }
 
 impl Row {
     /// Identifies the process within this boot.
-    pub(crate) fn key(&self) -> (i32, u64) {
+    pub fn key(&self) -> (i32, u64) {
         (self.pid.as_raw_pid(), self.start_time)
+    }
+
+    /// Returns its command line, on one line and truncated, for people.
+    pub fn command_line(&self) -> String {
+        command_line(self.pid.as_raw_pid())
     }
 }
 
 /// All running processes except this one, so that it is never signalled by mistake.
 #[derive(Debug)]
-pub(crate) struct ProcessTable(Vec<Row>);
+pub struct ProcessTable(Vec<Row>);
 
 impl ProcessTable {
-    pub(crate) fn read() -> io::Result<Self> {
+    pub fn read() -> io::Result<Self> {
         let own = rustix::process::getpid();
         let mut rows = Vec::new();
         for entry in fs::read_dir("/proc")? {
@@ -44,12 +52,12 @@ impl ProcessTable {
     }
 
     /// Returns the process with this pid.
-    pub(crate) fn row(&self, pid: Pid) -> Option<Row> {
+    pub fn row(&self, pid: Pid) -> Option<Row> {
         self.0.iter().find(|row| row.pid == pid).copied()
     }
 
     /// Returns the processes of this user whose environment has all the variables, with their values.
-    pub(crate) fn with_variables<const N: usize>(
+    pub fn with_variables<const N: usize>(
         &self,
         variables: [&str; N],
     ) -> io::Result<Vec<(Row, [String; N])>> {
@@ -67,12 +75,12 @@ impl ProcessTable {
     }
 
     /// Returns the descendants of this process.
-    pub(crate) fn our_descendants(&self) -> Vec<Row> {
+    pub fn our_descendants(&self) -> Vec<Row> {
         self.descendants(HashSet::from([rustix::process::getpid()]))
     }
 
     /// Returns the given processes and their descendants.
-    pub(crate) fn with_descendants(&self, mut rows: Vec<Row>) -> Vec<Row> {
+    pub fn with_descendants(&self, mut rows: Vec<Row>) -> Vec<Row> {
         let roots: HashSet<Pid> = rows.iter().map(|row| row.pid).collect();
         rows.extend(self.descendants(roots));
         rows
@@ -94,7 +102,7 @@ impl ProcessTable {
     }
 
     /// Returns the processes whose environment contains all the variables, each written as `NAME=value`.
-    pub(crate) fn marked(&self, variables: &[Vec<u8>]) -> io::Result<Vec<Row>> {
+    pub fn marked(&self, variables: &[Vec<u8>]) -> io::Result<Vec<Row>> {
         let if_marked = |row: &Row| {
             let environment = environment(row.pid)?;
             let entries: BTreeSet<&[u8]> = environment.split(|byte| *byte == 0).collect();
@@ -137,21 +145,20 @@ fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
 /// Whether a process really has no environment: it is a kernel thread, has ended, or its environment is empty.
 fn has_no_environment(pid: Pid) -> bool {
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    let Ok(Some(stat)) = read_stat(pid) else { return true };
-    let number = |index| field(&stat, index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let Ok(Some(stat)) = Stat::read(pid) else { return true };
+    let number = |index| stat.field(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let (flags, env_start, env_end) = (number(9), number(50), number(51));
-    let ended = matches!(field(&stat, 3), Some("Z" | "X" | "x") | None);
-    ended || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
+    stat.has_ended() || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
 }
 
 /// Returns the value of a variable in the environment of this process, or of its nearest ancestor that has it, because a
 /// process may have cleared its environment.
-pub(crate) fn inherited_variable(variable: &str) -> io::Result<Option<String>> {
+pub fn inherited_variable(variable: &str) -> io::Result<Option<String>> {
     Ok(inherited_variables([variable])?.map(|[value]| value))
 }
 
 /// Returns the values of several variables, from the nearest process that has all of them.
-pub(crate) fn inherited_variables<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
+pub fn inherited_variables<const N: usize>(variables: [&str; N]) -> io::Result<Option<[String; N]>> {
     let mut pid = Some(rustix::process::getpid());
     while let Some(this) = pid {
         let environment = environment(this)?;
@@ -160,8 +167,7 @@ pub(crate) fn inherited_variables<const N: usize>(variables: [&str; N]) -> io::R
         if let Ok(values) = values.try_into() {
             return Ok(Some(values));
         }
-        let stat = if_readable(read_stat(this))?;
-        pid = stat.and_then(|stat| Pid::from_raw(field(&stat, 4)?.parse().ok()?));
+        pid = if_readable(Stat::read(this))?.and_then(|stat| stat.parent());
     }
     Ok(None)
 }
@@ -173,49 +179,10 @@ fn variable_value(environment: &[u8], variable: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// Returns the command line of a process, on one line and truncated, for people.
-pub(crate) fn command_line(pid: Pid) -> String {
-    const MAX_LENGTH: usize = 80;
-    let bytes = fs::read(format!("/proc/{}/cmdline", pid.as_raw_pid())).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let text = text.trim_end_matches('\0').chars();
-    let mut line: String = text.map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LENGTH + 1).collect();
-    if line.chars().count() > MAX_LENGTH {
-        line.pop();
-        line.push('…');
-    }
-    line
-}
-
-/// Whether a signal has stopped the process with this pid.
-pub(crate) fn is_stopped(pid: i32) -> bool {
-    let stat = Pid::from_raw(pid).and_then(|pid| read_stat(pid).ok().flatten());
-    stat.is_some_and(|stat| matches!(field(&stat, 3), Some("T" | "t")))
-}
-
-/// Returns the start time of the process with this pid, or `None` if there is none.
-pub(crate) fn start_time(pid: Pid) -> io::Result<Option<u64>> {
-    Ok(read_stat(pid)?.and_then(|stat| field(&stat, 22)?.parse().ok()))
-}
-
 /// Reads the row of a process, or returns `None` if it has ended or is unreadable. A zombie has ended.
 fn read_row(pid: Pid) -> io::Result<Option<Row>> {
-    let Some(stat) = if_readable(read_stat(pid))? else { return Ok(None) };
-    let row = || {
-        let alive = !matches!(field(&stat, 3)?, "Z" | "X" | "x");
-        let parent = Pid::from_raw(field(&stat, 4)?.parse().ok()?);
-        let start_time = field(&stat, 22)?.parse().ok()?;
-        alive.then_some(Row { pid, parent, start_time })
-    };
-    Ok(row())
-}
-
-fn read_stat(pid: Pid) -> io::Result<Option<String>> {
-    match fs::read(format!("/proc/{}/stat", pid.as_raw_pid())) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let Some(stat) = if_readable(Stat::read(pid))?.filter(|stat| !stat.has_ended()) else { return Ok(None) };
+    Ok(stat.start_time().map(|start_time| Row { pid, parent: stat.parent(), start_time }))
 }
 
 /// Returns `None` for a process that has ended or is another user's, which cannot be part of an attempt. Another
@@ -228,29 +195,9 @@ fn if_readable<T>(read: io::Result<Option<T>>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether the process has ended: its files are missing, or reading them fails with "no such process".
-fn is_gone(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
-        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
-}
-
-/// Returns a field by its number in proc(5), from 3 on. Counts from the last parenthesis, because the second field is
-/// the program's name in parentheses, which may itself contain blanks and parentheses.
-fn field(stat: &str, number: usize) -> Option<&str> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - 3)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_with_parentheses_and_blanks_does_not_shift_the_fields() {
-        let stat = "42 (a) b (c) S 7 1 1 0 -1 4194560 1 1 0 0 0 0 0 0 20 0 1 0 123456 1 1";
-        assert_eq!(field(stat, 3), Some("S"));
-        assert_eq!(field(stat, 4), Some("7"));
-        assert_eq!(field(stat, 22), Some("123456"));
-    }
 
     #[test]
     fn only_other_users_and_ended_processes_are_left_out_of_a_scan() {
@@ -268,6 +215,5 @@ mod tests {
     fn this_process_is_not_in_the_table() {
         let own = rustix::process::getpid();
         assert!(ProcessTable::read().unwrap().0.iter().all(|row| row.pid != own));
-        assert!(start_time(own).unwrap().is_some());
     }
 }
