@@ -16,7 +16,7 @@ pub mod entry;
 mod file_patterns;
 pub mod ids;
 pub mod issue;
-pub mod json_depth;
+pub mod json;
 pub mod located;
 mod machine;
 pub mod peer;
@@ -28,7 +28,6 @@ pub mod run;
 pub mod steps;
 pub mod team;
 pub mod time;
-mod truncated_json;
 
 pub use brief::prompt;
 pub use closest::closest;

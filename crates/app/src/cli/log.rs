@@ -15,7 +15,7 @@ use crate::engine::progress::lines;
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, DIM, YELLOW, styled};
 use crate::present::wording;
-use crate::query::attempt_io::{AttemptFiles, AttemptIo, AttemptReport, FileText};
+use crate::query::attempts::files::{AttemptFiles, AttemptIo, AttemptReport, FileText};
 use crate::query::{RunHandle, entry_text, step_filter};
 use crate::workspace::LocationArgs;
 

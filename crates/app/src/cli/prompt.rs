@@ -8,7 +8,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::present::wording;
 use crate::query::RunHandle;
-use crate::query::attempt_io::{self, FileText};
+use crate::query::attempts::files::{self, FileText};
 use crate::workspace::LocationArgs;
 
 /// Print the prompt of a step's attempt, or the prompt it would get now
@@ -189,7 +189,7 @@ fn read_prompt_or_context(
     }
     let dir = handle.dir(attempt);
     let path = if context { dir.context() } else { dir.prompt() };
-    let why = match attempt_io::read_whole_file(&path) {
+    let why = match files::read_whole_file(&path) {
         FileText::Read { text, .. } => return Ok(text),
         FileText::Missing if !dir.path().is_dir() => "the directory of the attempt is gone".to_owned(),
         FileText::Missing => "the file is gone, or the attempt was never prepared".to_owned(),

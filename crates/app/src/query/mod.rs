@@ -1,16 +1,13 @@
 //! Reads runs for the commands that show them, such as `show`, `log`, `inbox` and `watch`. Nothing here changes a run.
 
-pub(crate) mod attempt_io;
+pub(crate) mod attempts;
 pub(crate) mod difference;
 pub(crate) mod entry_text;
 pub(crate) mod gates;
 mod handle;
 pub(crate) mod hosts;
 pub(crate) mod inbox;
-pub(crate) mod last_error;
-pub(crate) mod last_output;
 pub(crate) mod overview;
-pub(crate) mod slow_attempts;
 pub(crate) mod step_filter;
 pub(crate) mod steps;
 

@@ -11,10 +11,11 @@ use serde::Serialize;
 use store::EngineHolder;
 use supervisor::{AttemptDir, ShimStatus};
 
+use super::attempts::last_error::{self, LastError};
+use super::attempts::{last_output, slow_attempts};
 use super::gates::{self, Gate};
-use super::last_error::{self, LastError};
 use super::steps::{self, AttemptPresence, StepActivity};
-use super::{RunHandle, hosts, last_output, slow_attempts};
+use super::{RunHandle, hosts};
 use crate::failure::Failure;
 use crate::present::run_status::EnginePresence;
 

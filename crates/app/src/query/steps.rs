@@ -8,8 +8,8 @@ use protocol::{AttemptId, StepId, StepKind, Timestamp, Turn};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
-use super::last_output::LastOutput;
-use super::slow_attempts::SlowAttempt;
+use super::attempts::last_output::LastOutput;
+use super::attempts::slow_attempts::SlowAttempt;
 
 /// What an unfinished step does or waits for.
 #[derive(Debug, Clone, PartialEq, Serialize)]

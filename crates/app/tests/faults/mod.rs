@@ -4,17 +4,12 @@
 mod c_sources;
 mod clock;
 mod every_commit;
-mod full_disk;
+mod file_systems;
 mod git_commands;
 pub(crate) mod in_process_run;
-mod lingering;
 mod many_runs;
-mod network_file_system;
-mod pid_reuse;
-mod read_only;
+mod processes;
 mod reboot;
-mod stopped;
-mod two_engines;
 
 use testkit::{ProcessHandle, TestEnv, last_error, status};
 

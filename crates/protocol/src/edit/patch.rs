@@ -4,7 +4,7 @@ use json_patch::jsonptr::{Pointer, Token};
 use serde_json::Value;
 
 use crate::check::json_type;
-use crate::json_depth::{MAX_DOCUMENT_DEPTH, exceeds_depth};
+use crate::json::{MAX_DOCUMENT_DEPTH, exceeds_depth};
 
 /// A change of a document, as its author wrote it.
 #[derive(Debug, Clone, PartialEq)]

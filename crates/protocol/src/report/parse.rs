@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{MemoryUpdate, PLACEHOLDERS, Report, ReportIdentity, SCHEMA, Status};
 use crate::check::json_type;
-use crate::json_depth::{MAX_INPUT_DEPTH, exceeds_depth};
+use crate::json::{MAX_INPUT_DEPTH, exceeds_depth};
 
 /// Why a report is refused. Each variant names the field, so that its author can fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -11,9 +11,9 @@ use super::definition::Definition;
 use super::document::{Status, StepDocument};
 use super::import::GATE_FAILURE;
 use super::{Time, record};
+use crate::json::parse_prefix;
 use crate::protocol_trait::RunLocation;
 use crate::report::{self, Report};
-use crate::truncated_json;
 use crate::{StepId, Timestamp};
 
 /// A document with every field and step that an import needs.
@@ -37,7 +37,7 @@ const STEP_DEPTH: usize = 2;
 pub fn salvage(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => truncated_json::parse_prefix(text, &error, STEP_DEPTH).unwrap_or_else(|| json!({})),
+        Err(error) => parse_prefix(text, &error, STEP_DEPTH).unwrap_or_else(|| json!({})),
     }
 }
 

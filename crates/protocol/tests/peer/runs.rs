@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::entry::{Author, ENTRY_VERSION, Entry, Evidence, FailureKind, Input, RecoverySource};
-use protocol::json_depth::MAX_INPUT_DEPTH;
+use protocol::json::MAX_INPUT_DEPTH;
 use protocol::peer::prompts::template;
 use protocol::peer::transition::recognise;
 use protocol::peer::{

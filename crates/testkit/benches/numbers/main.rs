@@ -4,18 +4,11 @@
 //! can cost, such as a write with bare SQLite. Both are measured in turns in the same run, so that the load of the machine
 //! affects both. This is not a test: nothing fails because a machine is slow.
 
-mod commands;
-mod commits;
-mod engine;
 mod figure;
 mod floor;
-mod instructions;
+mod measures;
 mod nats;
 mod repo;
-mod resume;
-mod state;
-mod steps;
-mod storage;
 mod table;
 
 use std::ffi::OsString;
@@ -26,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
+use measures::{commands, commits, engine, instructions, resume, state, steps, storage};
 use table::{Row, Table};
 
 /// A subject's name, its description, and its measurement.

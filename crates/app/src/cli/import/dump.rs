@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use protocol::json_depth::{MAX_INPUT_DEPTH, exceeds_depth};
+use protocol::json::{MAX_INPUT_DEPTH, exceeds_depth};
 use protocol::peer::migrate::parse_json_or_text;
 use serde::Serialize;
 use serde_json::Value;

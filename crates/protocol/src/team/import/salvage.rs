@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::document::Mailbox;
-use crate::truncated_json;
+use crate::json::parse_prefix;
 
 /// The files that must be there. Mailboxes may be missing.
 const MAIN_FILES: [&str; 3] = ["pm_state.json", "group_status.json", "orchestrator_state.json"];
@@ -80,7 +80,7 @@ impl Salvaged {
             }
             Some(Err(error)) => {
                 let (line, column) = (error.line(), error.column());
-                let value = truncated_json::parse_prefix(text, &error, usize::MAX);
+                let value = parse_prefix(text, &error, usize::MAX);
                 let what =
                     if value.is_some() { "the rest of it is lost" } else { "nothing of it could be read" };
                 self.lost.push(format!("`{name}` is damaged in line {line}, column {column}: {what}"));

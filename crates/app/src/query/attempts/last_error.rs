@@ -9,7 +9,7 @@ use runner::{AttemptEndRecord, AttemptRecord, History, RunAtRevision};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
-use super::RunHandle;
+use crate::query::RunHandle;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct LastError {

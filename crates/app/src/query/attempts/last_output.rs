@@ -12,8 +12,8 @@ use protocol::{StepId, Timestamp};
 use serde::Serialize;
 use supervisor::AttemptDir;
 
-use super::RunHandle;
-use super::steps::StepActivity;
+use crate::query::RunHandle;
+use crate::query::steps::StepActivity;
 
 /// Younger attempts are left out: that they have written nothing yet is no sign of a problem.
 const MIN_AGE: Duration = Duration::from_secs(5);

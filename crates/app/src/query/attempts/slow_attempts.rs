@@ -14,9 +14,9 @@ use protocol::{Revision, StepId, StepKind, Timestamp};
 use runner::{History, RunAtRevision};
 use serde::Serialize;
 
-use super::RunHandle;
-use super::steps::StepActivity;
 use crate::failure::Failure;
+use crate::query::RunHandle;
+use crate::query::steps::StepActivity;
 use crate::workspace;
 
 const FACTOR: u32 = 2;

@@ -1,0 +1,4 @@
+//! Worktrees of runs and of steps.
+
+mod git_worktree;
+mod worktrees;
