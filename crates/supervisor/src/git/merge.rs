@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use protocol::brief::Worktree;
 
+use super::list::list;
 use super::worktrees::WorktreeId;
 use super::{Git, GitError, MergeStrategy, RunWorktrees, WorktreeError};
 use crate::checks::CheckError;
@@ -282,17 +283,8 @@ fn one_line_reason(message: &str) -> String {
 
 /// Returns the worktree in which a branch is checked out.
 pub(super) fn worktree_of_branch(repo: &Git, branch: &str) -> Result<Option<PathBuf>, GitError> {
-    let list = repo.run(["worktree", "list", "--porcelain", "-z"])?;
-    let wanted = format!("branch refs/heads/{branch}");
-    let mut path = None;
-    for line in list.split('\0') {
-        if let Some(worktree) = line.strip_prefix("worktree ") {
-            path = Some(PathBuf::from(worktree));
-        } else if line == wanted {
-            return Ok(path);
-        }
-    }
-    Ok(None)
+    let listed = list(repo)?.into_iter().find(|listed| listed.branch.as_deref() == Some(branch));
+    Ok(listed.map(|listed| listed.path))
 }
 
 /// Undoes what an earlier merge has left in the merge worktree. Nothing else works there.

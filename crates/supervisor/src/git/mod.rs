@@ -10,6 +10,7 @@
 mod changes;
 mod command;
 mod copies;
+mod list;
 mod merge;
 mod publish;
 mod read_only;
@@ -22,6 +23,7 @@ pub use changes::DiffSummary;
 pub use command::GitError;
 pub(crate) use command::LOCATION_VARIABLES;
 use command::{Git, GitLock};
+pub use list::{ListedWorktree, list_worktrees};
 pub use merge::{BranchChanges, Conflict, FastForward, MergeOutcome};
 pub use publish::{Push, RunChanges, fetch_branch, find_branch_commit, remote_branch_commit};
 pub use tree_hash::{is_work_tree, tree_hash};
@@ -57,9 +59,4 @@ pub fn is_branch_name(repo: &Path, name: &str) -> Result<bool, GitError> {
     // Git accepts `refs/heads/-m` as a reference, and takes `-m` for an option.
     let is_plain = !name.starts_with('-') && name != "HEAD";
     Ok(is_plain && Git::new(repo).check(["check-ref-format", &format!("refs/heads/{name}")])?.is_some())
-}
-
-/// Returns the run that a worktree was made for, given the reason of its lock.
-pub fn run_of_lock(reason: &str) -> Option<&str> {
-    reason.trim_end().strip_prefix(worktrees::LOCK_REASON)
 }
