@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use linux::DirWatch;
 use protocol::entry::{Author, Evidence};
-use protocol::run::{Fact, TurnStatus};
+use protocol::run::{Change, Fact, TurnStatus};
 use protocol::{Answer, AnswerFile, Revision, StepId, Turn};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -28,9 +28,6 @@ type QuestionId = (StepId, Turn);
 #[derive(Debug)]
 pub(super) struct AnswerFiles {
     watched: BTreeMap<QuestionId, WatchTask>,
-    /// The questions that an earlier engine has asked. Their files may be answers; a file that is there before a later question
-    /// is moved aside.
-    asked_before: BTreeSet<QuestionId>,
     sender: mpsc::UnboundedSender<QuestionId>,
     written: mpsc::UnboundedReceiver<QuestionId>,
 }
@@ -46,13 +43,9 @@ impl Drop for WatchTask {
 }
 
 impl AnswerFiles {
-    /// Of the answer files of a run that an engine has just loaded.
-    pub(super) fn new(journal: &Journal) -> Self {
+    pub(super) fn new() -> Self {
         let (sender, written) = mpsc::unbounded_channel();
-        // A run that no engine has driven yet has asked nothing.
-        let has_begun = journal.position.revision > Revision(1);
-        let asked_before = open_questions(journal).into_iter().filter(|_| has_begun).collect();
-        Self { watched: BTreeMap::new(), asked_before, sender, written }
+        Self { watched: BTreeMap::new(), sender, written }
     }
 
     /// Waits until a watched file is written, and returns its question. Cancel-safe.
@@ -90,17 +83,45 @@ impl Engine<'_> {
                     &format!("its directory cannot be watched: {reason}"),
                 );
             }
-            let is_new = !self.answer_files.asked_before.contains(&question);
-            if is_new && let AnswerFile::OneQuestion(path) = &file {
-                self.move_early_files(&question, Path::new(path));
-            }
             self.read_answer_file(&question).await?;
         }
         Ok(())
     }
 
-    /// Moves files aside that were written before their question was asked.
-    fn move_early_files(&mut self, question: &QuestionId, path: &Path) {
+    /// Moves files aside that are there before the first engine of the run shows the questions that it begins with.
+    pub(super) fn move_files_before_run(&mut self) {
+        if self.journal.position.revision == Revision(1) {
+            let questions = open_questions(&self.journal);
+            questions.iter().for_each(|question| self.move_early_files(question));
+        }
+    }
+
+    /// Moves files aside that are there before the questions of an entry are committed. Afterwards a program may have read a
+    /// question, and written its answer.
+    pub(super) fn move_files_before_commit(&mut self, changes: &[Change]) {
+        let asked: BTreeSet<_> = changes
+            .iter()
+            .filter_map(|change| match change {
+                Change::Waiting { step, .. } => Some(step),
+                _ => None,
+            })
+            .collect();
+        if asked.is_empty() {
+            return;
+        }
+        let mut questions = open_questions(&self.journal);
+        questions.retain(|(step, _)| asked.contains(step));
+        questions.iter().for_each(|question| self.move_early_files(question));
+    }
+
+    fn move_early_files(&mut self, question: &QuestionId) {
+        if self.views.repo_missing() {
+            return;
+        }
+        let Some(AnswerFile::OneQuestion(path)) = self.journal.machine().answer_file(&question.0) else {
+            return;
+        };
+        let path = Path::new(&path);
         for early in [path.to_owned(), taken_path(path, question.1)] {
             let aside = with_suffix(&early, "early");
             let reason = match fs::rename(&early, &aside) {

@@ -205,7 +205,14 @@ impl Engine<'_> {
         };
         let marks = context.views.clone();
         let by = by.unwrap_or_else(|| self.engine_config.author.clone());
-        let entry = match self.journal.commit(by, input, decision, context).await {
+        let written = match self.journal.prepare(by, input, decision, context) {
+            Ok(prepared) => {
+                self.move_files_before_commit(&prepared.entry.changes);
+                self.journal.write_prepared(prepared).await
+            }
+            Err(error) => Err(error),
+        };
+        let entry = match written {
             Ok(entry) => entry,
             Err(error) => {
                 self.views.put_back_view_marks(marks);

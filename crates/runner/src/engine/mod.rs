@@ -109,7 +109,6 @@ impl<'o> Engine<'o> {
         let (event_sender, events) = mpsc::unbounded_channel();
         let this_host = ThisHost::of(journal.store.as_ref(), engine_config.host());
         let repository = Path::new(&journal.spec.options.location.repo_dir);
-        let answer_files = AnswerFiles::new(&journal);
         Self {
             views: RunViews::new(
                 &journal.views,
@@ -129,7 +128,7 @@ impl<'o> Engine<'o> {
             performed: BTreeSet::new(),
             partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
-            answer_files,
+            answer_files: AnswerFiles::new(),
             asked: BTreeSet::new(),
             start_recorded: false,
             interrupts: 0,
@@ -252,7 +251,6 @@ impl<'o> Engine<'o> {
             self.make_deferred_transitions().await?;
             self.perform();
             let before = self.journal.position.revision;
-            // Before the question is shown: an answer file that is there by now was not written by a person who saw it.
             self.watch_answer_files().await?;
             if self.journal.position.revision > before {
                 continue;

@@ -50,6 +50,15 @@ pub(crate) struct CommitContext {
     pub(crate) backoff: Duration,
 }
 
+/// An entry that the run contains and the store does not have yet.
+#[derive(Debug)]
+pub(crate) struct PreparedCommit {
+    pub(crate) entry: Entry,
+    /// The parts of the document that the entry changed.
+    changed: Vec<String>,
+    context: CommitContext,
+}
+
 /// Why a decision that met a conflict cannot be made again on the newest state.
 pub(crate) enum ReloadError {
     Load(LoadError),
@@ -210,6 +219,18 @@ impl Journal {
         decision: Decision,
         context: CommitContext,
     ) -> Result<Entry, CommitError> {
+        let prepared = self.prepare(by, input, decision, context)?;
+        self.write_prepared(prepared).await
+    }
+
+    /// Makes the entry of a decision that `state.run` already contains, and records it in the document.
+    pub(crate) fn prepare(
+        &mut self,
+        by: Author,
+        input: Input,
+        decision: Decision,
+        context: CommitContext,
+    ) -> Result<PreparedCommit, CommitError> {
         // Reported as a conflict, because the caller then reloads the run, which judges the write.
         if self.external_write.is_some() {
             let (run, revision) = (self.run.clone(), self.position.revision);
@@ -227,6 +248,12 @@ impl Journal {
         };
         self.state.fold_timers_and_hosts(&entry);
         let changed = self.record(&entry);
+        Ok(PreparedCommit { entry, changed, context })
+    }
+
+    /// Writes the commit. After an error the run must be [reloaded](Self::reload).
+    pub(crate) async fn write_prepared(&mut self, prepared: PreparedCommit) -> Result<Entry, CommitError> {
+        let PreparedCommit { entry, changed, context } = prepared;
         let revision = self.position.revision.next();
         let snapshot = revision.0.is_multiple_of(SNAPSHOT_EVERY).then(|| self.state.encode_snapshot());
         let outbox: Vec<_> = entry.actions.iter().map(outbox_item).collect();

@@ -1,11 +1,16 @@
 //! `human_in_the_loop` and the answer files of `manual_inputs/`.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use protocol::Outcome;
+use protocol::run::Change;
+use runner::{Clock, EngineExit, Notice};
 use serde_json::{Value, json};
-use testkit::{Running, TestEnv};
+use testkit::{Running, TestEnv, harness};
 
+use crate::faults::in_process_run::InProcessRun;
 use crate::sessions::{last_error, status, test_env};
 
 /// A person approves the review before `ship` starts, or sends the work back to `code`. The approval is a turn of its own,
@@ -247,4 +252,24 @@ fn a_step_of_a_person_takes_the_answer_file_too() {
     let engine = start_until_question(&test_env);
     fs::write(answer_path(&wait_for_question(&test_env, 0)), r#"{"approved": true}"#).unwrap();
     assert_eq!(engine.wait().code, 0);
+}
+
+/// Regression: the file was moved aside, because the engine looked for early files after the commit of the question.
+#[tokio::test]
+async fn an_answer_that_is_written_at_once_when_the_question_is_committed_counts() {
+    let test_env = test_env();
+    let mut definition = harness::one_step("a", NonZeroU32::MIN);
+    definition.workflow.steps[0].human_in_the_loop = true;
+    let mut run = InProcessRun::open_workflow(&test_env, Clock::system(), &definition.into()).await;
+    run.engine_config.overrides.exit_when_waiting = true;
+    let inputs = test_env.repo().join(".agents/runs/trial/manual_inputs");
+    let exit = run.drive(|notice| {
+        if let Notice::Committed { entry, .. } = notice
+            && entry.changes.iter().any(|change| matches!(change, Change::Waiting { .. }))
+        {
+            fs::create_dir_all(&inputs).unwrap();
+            fs::write(inputs.join("trial__a.json"), r#"{"approved": true}"#).unwrap();
+        }
+    });
+    assert_eq!(exit.await.unwrap(), EngineExit::Finished(Outcome::Succeeded));
 }
