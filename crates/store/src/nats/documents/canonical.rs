@@ -3,65 +3,38 @@
 //! RFC 8785 (JCS) does not fit: it rounds integers above 2^53, and two documents that differ there would have one
 //! digest.
 
-use std::ops::Range;
-
 use serde_json::{Number, Value};
-
-/// The range of integers that serde_json reads without loss: -2^63 to 2^64.
-const INTEGERS: Range<f64> = -9_223_372_036_854_775_808.0..18_446_744_073_709_551_616.0;
 
 /// Returns the value without spaces and with sorted members.
 pub(in crate::nats) fn canonical(value: &Value) -> Vec<u8> {
-    let mut text = Vec::new();
-    write(value, &mut text);
-    text
+    let mut value = value.clone();
+    value.sort_all_objects();
+    unify_numbers(&mut value);
+    serde_json::to_vec(&value).expect("BUG: a value is JSON")
 }
 
-fn write(value: &Value, text: &mut Vec<u8>) {
+/// Makes `1.0` and `1e0` the integer 1. Clients that have only floating point write numbers that way.
+fn unify_numbers(value: &mut Value) {
     match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
-            write_list(text, *b"{}", members, |(name, value), text| {
-                push_json(name, text);
-                text.push(b':');
-                write(value, text);
-            });
+        Value::Object(members) => members.values_mut().for_each(unify_numbers),
+        Value::Array(entries) => entries.iter_mut().for_each(unify_numbers),
+        Value::Number(number) => {
+            if let Some(integer) = as_integer(number) {
+                *number = integer;
+            }
         }
-        Value::Array(entries) => write_list(text, *b"[]", entries, write),
-        Value::Number(number) => match as_integer(number) {
-            Some(integer) => push_json(&integer, text),
-            None => push_json(number, text),
-        },
-        Value::Null | Value::Bool(_) | Value::String(_) => push_json(value, text),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
-fn write_list<T>(
-    text: &mut Vec<u8>,
-    [open, close]: [u8; 2],
-    entries: impl IntoIterator<Item = T>,
-    write: impl Fn(T, &mut Vec<u8>),
-) {
-    text.push(open);
-    for (index, entry) in entries.into_iter().enumerate() {
-        if index > 0 {
-            text.push(b',');
-        }
-        write(entry, text);
-    }
-    text.push(close);
-}
-
-fn push_json(value: &impl serde::Serialize, text: &mut Vec<u8>) {
-    serde_json::to_writer(text, value).expect("BUG: texts and numbers are JSON");
-}
-
-/// Returns `1.0` and `1e0` as the integer 1. Clients that have only floating point write numbers that way.
-fn as_integer(number: &Number) -> Option<i128> {
-    let value = number.as_f64().filter(|_| number.is_f64())?;
-    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small enough")]
-    (value.fract() == 0.0 && INTEGERS.contains(&value)).then_some(value as i128)
+/// Returns `None` for integers beyond 64 bits, too: serde_json reads these as floating point in any notation.
+fn as_integer(number: &Number) -> Option<Number> {
+    let value = number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "it has no fraction, and 128 bits that are too few saturate"
+    )]
+    Number::from_i128(value as i128)
 }
 
 #[cfg(test)]
