@@ -296,6 +296,18 @@ pub enum StatusKind {
 }
 
 impl StatusKind {
+    /// Returns the word of all protocols for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+
     pub fn tone(self) -> Tone {
         match self {
             Self::Pending | Self::Skipped => Tone::Dim,
@@ -314,6 +326,17 @@ pub struct LoopBack<S = StepId> {
     pub max_iterations: u32,
 }
 
+/// Formats a duration: `1.5 s`, `2 min 03 s`, `1 h 02 min`. Rounds down.
+pub fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0..10 => format!("{seconds}.{} s", duration.subsec_millis() / 100),
+        10..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
 /// Formats a size in binary units: `1.5 KiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
@@ -327,4 +350,16 @@ pub fn size(bytes: u64) -> String {
         unit = next;
     }
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{amount:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes_are_formatted_for_people() {
+        let lengths = [940, 9_970, 10_000, 123_000, 3_720_000].map(Duration::from_millis);
+        assert_eq!(lengths.map(duration), ["0.9 s", "9.9 s", "10 s", "2 min 03 s", "1 h 02 min"]);
+        assert_eq!([7, 1536, 5 << 30].map(size), ["7 bytes", "1.5 KiB", "5.0 GiB"]);
+    }
 }

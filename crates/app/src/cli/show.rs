@@ -261,7 +261,7 @@ fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp
             | StepActivity::WaitingForLoopBack { .. },
         ) => "queued",
         Some(StepActivity::WaitingForPerson { .. } | StepActivity::WaitingForConditions { .. }) => {
-            step_status::label(StatusKind::Waiting)
+            StatusKind::Waiting.as_str()
         }
         Some(
             StepActivity::Running { .. }
@@ -269,7 +269,7 @@ fn status(summary: &StepSummary, activity: Option<&StepActivity>, now: Timestamp
             | StepActivity::Ended { .. }
             | StepActivity::WaitingForSteps { .. },
         )
-        | None => step_status::label(summary.kind),
+        | None => summary.kind.as_str(),
     };
     step_status::with_document_status(word, summary)
 }

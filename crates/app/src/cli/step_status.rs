@@ -2,18 +2,6 @@
 
 use protocol::present::{StatusKind, StepSummary};
 
-/// Returns the label of a step's status.
-pub(crate) const fn label(kind: StatusKind) -> &'static str {
-    match kind {
-        StatusKind::Pending => "pending",
-        StatusKind::Running => "running",
-        StatusKind::Waiting => "waiting",
-        StatusKind::Succeeded => "succeeded",
-        StatusKind::Failed => "failed",
-        StatusKind::Skipped => "skipped",
-    }
-}
-
 /// Returns the symbol in front of a step.
 pub(crate) const fn symbol(kind: StatusKind) -> char {
     match kind {

@@ -7,6 +7,7 @@ use runner::{Role, RoleName};
 
 use super::store::StoreAddress;
 use super::{Adapter, Config, Launch, Origin, Sourced};
+use crate::output::setting_duration;
 
 /// One line of `callboard config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,11 +137,7 @@ pub(super) fn path(path: &Path) -> String {
 }
 
 pub(super) fn seconds(duration: Duration) -> String {
-    quoted(&if duration.subsec_nanos() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
-    })
+    quoted(&setting_duration(duration))
 }
 
 /// Quotes a name as a TOML key if necessary.

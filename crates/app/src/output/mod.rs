@@ -22,7 +22,8 @@ use crate::failure::Failure;
 #[cfg(test)]
 pub(crate) use excerpt::excerpt_at_width;
 pub(crate) use excerpt::{Diagnostic, Severity, excerpt};
-pub(crate) use format::{count, duration, shell_word, size};
+pub(crate) use format::{count, setting_duration, shell_word};
+pub(crate) use protocol::present::{duration, size};
 use sanitize::is_control;
 pub(crate) use sanitize::sanitize;
 

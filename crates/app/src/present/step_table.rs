@@ -53,7 +53,7 @@ pub(crate) fn has(step_table: &StepTable, step: &StepId) -> bool {
 fn text(step: &StepSummary, at: Option<Timestamp>) -> String {
     let symbol = step_status::symbol(step.kind);
     let took = at.map_or_else(|| step.took(), |at| step.elapsed(at));
-    let detail = took.map_or_else(|| step_status::label(step.kind).to_owned(), output::duration);
+    let detail = took.map_or_else(|| step.kind.as_str().to_owned(), output::duration);
     let turns = if step.loop_backs > 0 { format!(" ×{}", step.loop_backs + 1) } else { String::new() };
     format!("{symbol} {detail}{turns}")
 }

@@ -20,7 +20,7 @@ pub(super) fn status(progress: &Progress) -> String {
     let Progress { kind, duration, attempts, .. } = progress;
     let duration = duration.map(|duration| format!(" {}", output::duration(duration))).unwrap_or_default();
     let attempts = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
-    format!("{}{duration}{attempts}", step_status::label(*kind))
+    format!("{}{duration}{attempts}", kind.as_str())
 }
 
 /// Returns the current iteration of a gate or of a `cycle` run, counted from 1, and the limit.

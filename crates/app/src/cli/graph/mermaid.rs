@@ -6,7 +6,6 @@ use protocol::present::StatusKind;
 
 use super::labels;
 use super::model::{Graph, Step};
-use crate::cli::step_status;
 
 pub(super) fn render(graph: &Graph) -> String {
     // A JSON string is a valid YAML string.
@@ -26,9 +25,8 @@ pub(super) fn render(graph: &Graph) -> String {
         }
     }
     for (class, style) in CLASSES {
-        let has_class = |step: &Step| {
-            step.progress.as_ref().is_some_and(|progress| step_status::label(progress.kind) == class)
-        };
+        let has_class =
+            |step: &Step| step.progress.as_ref().is_some_and(|progress| progress.kind.as_str() == class);
         let matching = graph.steps.iter().enumerate().filter(|(_, step)| has_class(step));
         let names: Vec<_> = matching.map(|(index, _)| format!("s{index}")).collect();
         if !names.is_empty() {
@@ -40,12 +38,12 @@ pub(super) fn render(graph: &Graph) -> String {
 
 /// One class per status, named after it.
 const CLASSES: [(&str, &str); 6] = [
-    (step_status::label(StatusKind::Pending), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
-    (step_status::label(StatusKind::Running), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
-    (step_status::label(StatusKind::Waiting), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
-    (step_status::label(StatusKind::Succeeded), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
-    (step_status::label(StatusKind::Failed), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
-    (step_status::label(StatusKind::Skipped), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (StatusKind::Pending.as_str(), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
+    (StatusKind::Running.as_str(), "fill:#ddf4ff,stroke:#0969da,color:#0550ae"),
+    (StatusKind::Waiting.as_str(), "fill:#fff8c5,stroke:#9a6700,color:#7d4e00"),
+    (StatusKind::Succeeded.as_str(), "fill:#dafbe9,stroke:#1a7f64,color:#116149"),
+    (StatusKind::Failed.as_str(), "fill:#ffebe9,stroke:#cf222e,color:#a40e26"),
+    (StatusKind::Skipped.as_str(), "fill:#f6f8fa,stroke:#afb8c1,color:#57606a"),
 ];
 
 /// The node's label. The node itself is named by its index: `end` is a valid step id, but a keyword of Mermaid.

@@ -8,8 +8,6 @@ use protocol::steps::Workflow;
 use protocol::{Machine, Timestamp};
 use serde::Serialize;
 
-use crate::cli::step_status;
-
 /// The steps of a workflow or of a run.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Graph {
@@ -76,7 +74,7 @@ pub(super) struct Iteration {
 }
 
 fn status_label<S: serde::Serializer>(kind: &StatusKind, to: S) -> Result<S::Ok, S::Error> {
-    step_status::label(*kind).serialize(to)
+    kind.as_str().serialize(to)
 }
 
 fn milliseconds<S: serde::Serializer>(duration: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {

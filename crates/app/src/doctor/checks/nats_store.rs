@@ -1,7 +1,6 @@
 //! A store on NATS: whether its servers answer, and which of their settings differ from the configured ones.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use store::{AnyStore, Backend, NatsSettings, NatsWarning, Unavailable};
 
@@ -127,7 +126,7 @@ fn settings_finding(context: &DoctorContext, warning: &NatsWarning) -> Option<Fi
         }
         NatsWarning::FewerReplicas { .. } => None,
         NatsWarning::LeaseDiffers { stream, wanted, found } => {
-            let (wanted, found) = (nats_duration(*wanted), nats_duration(*found));
+            let (wanted, found) = (output::setting_duration(*wanted), output::setting_duration(*found));
             Some(
                 finding
                     .detail(format!(
@@ -140,13 +139,5 @@ fn settings_finding(context: &DoctorContext, warning: &NatsWarning) -> Option<Fi
             )
         }
         NatsWarning::OldServer { .. } | NatsWarning::ConfigDiffers { .. } => Some(finding),
-    }
-}
-
-/// Writes a duration the way NATS tools and configurations read it.
-fn nats_duration(duration: Duration) -> String {
-    match duration.subsec_millis() {
-        0 => format!("{}s", duration.as_secs()),
-        _ => format!("{}ms", duration.as_millis()),
     }
 }
