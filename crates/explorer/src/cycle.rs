@@ -5,13 +5,12 @@ use std::num::NonZeroU32;
 use protocol::checks::{CHECKS_FIELD, CheckResult, CheckSpec};
 use protocol::cycle::{
     AgentStatus, Change, Completeness, Cycle, DecisionMode, Definition, Document, PlannedTask, Problems,
-    Raised, RaisedItem, RaisedKind, Request, Role, Stage, State, Status, Step, StepRecordStatus, Verdict,
-    check,
+    Raised, RaisedItem, RaisedKind, Request, Role, Stage, State, Status, Step, Verdict, check,
 };
 use protocol::protocol_trait::StepStatus;
 use protocol::report::{Report, ReportIdentity};
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, TypedMachine};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, StepRecordStatus, Timestamp, TypedMachine};
 use serde_json::{Map, Value, json};
 
 use super::{Explored, Model, Slots, StepNotation, Transition, Violation};
@@ -365,7 +364,7 @@ impl Explored for Cycle {
             expect(&format!("`{role}` is shown as running: {is_running}"), is_live == is_running);
         }
         for (id, active) in &run.active_turns {
-            let shown = document.engine.steps.get(id).map(|record| record.status);
+            let shown = document.engine.steps.get(id).map(|step| step.record.status);
             let expected = match active.status {
                 TurnStatus::Running | TurnStatus::Stopping => StepRecordStatus::Running,
                 TurnStatus::Waiting => StepRecordStatus::Waiting,

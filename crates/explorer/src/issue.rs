@@ -5,12 +5,12 @@ use std::num::NonZeroU32;
 use protocol::checks::{CHECKS_FIELD, CheckResult};
 use protocol::issue::{
     Addressee, Agent, Change, CloseIssue, Definition, Document, EnumOrText, Issue, IssueData, Pending,
-    PipelineStatus, ReviewVerdict, Stage, State, Step, StepRecordStatus, TrackerSpec, TriageMode, Verdict,
+    PipelineStatus, ReviewVerdict, Stage, State, Step, TrackerSpec, TriageMode, Verdict,
 };
 use protocol::protocol_trait::{DEFAULT_MAX_ATTEMPTS, StepStatus};
 use protocol::report::{Report, ReportIdentity};
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Never, Outcome, Protocol as _, RunId, Timestamp, TypedMachine};
+use protocol::{Answer, Never, Outcome, Protocol as _, RunId, StepRecordStatus, Timestamp, TypedMachine};
 use serde_json::{Value, json};
 
 use super::{Explored, StepNotation, Transition, Violation};

@@ -25,6 +25,7 @@ pub mod present;
 pub mod protocol_trait;
 pub mod report;
 pub mod run;
+mod step_record;
 pub mod steps;
 pub mod team;
 pub mod time;
@@ -42,4 +43,5 @@ pub use protocol_trait::{
     Effect, Event, ImportRefusal, Move, NOT_MERGED_PREFIX, Never, Next, Outcome, ParsedReport, Progress,
     Protocol, RecordError, RequestRefusal, RunLocation, StepKind, View,
 };
+pub use step_record::{StepRecord, StepRecordStatus};
 pub use time::Timestamp;

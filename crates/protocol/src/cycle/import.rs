@@ -9,16 +9,15 @@ use super::check::check;
 use super::decide::{AnsweredBy, Change, decide_imported};
 use super::definition::Definition;
 use super::document::{
-    AgentStatus, BlockerStatus, DecisionStatus, Document, MasterFile, Status, StepRecordStatus, TaskStatus,
-    times,
+    AgentStatus, BlockerStatus, DecisionStatus, Document, MasterFile, Status, TaskStatus, times,
 };
 use super::layout::{self, Heading};
 use super::report::{TestCounts, planned_tasks};
 use super::state::{Finding, Stage};
 use super::step::{RaisedItem, Role, Step, needed_by};
-use crate::StepId;
 use crate::check::artifact_path_problem;
 use crate::protocol_trait::{ImportRefusal, Move};
+use crate::{StepId, StepRecordStatus};
 
 /// The key of a document to import that has the files under `.progress/`, by path. The master file never has it.
 pub const PROGRESS_FILES_KEY: &str = "found_files";
@@ -136,8 +135,8 @@ pub(super) fn replace_master_file(document: &mut Document, imported: &Value) {
         rename(&mut blocker.id, RaisedItem::Blocker(number), &mut blocker.unknown);
     }
     for role in Role::ALL {
-        let is_queued = document.engine.steps.iter().any(|(id, record)| {
-            record.status == StepRecordStatus::Pending
+        let is_queued = document.engine.steps.iter().any(|(id, step)| {
+            step.record.status == StepRecordStatus::Pending
                 && *id == StepId::new(role.as_str()).expect("BUG: a safe name")
         });
         let agent = state.agents.of_mut(role);

@@ -29,9 +29,7 @@ pub use decide::{AnsweredBy, Change, Request};
 pub use definition::{
     DEFAULT_MAX_ITERATIONS, DEFAULT_UTC_OFFSET, DecisionMode, Definition, MAX_PARALLEL, MergeMode, Overlap,
 };
-pub use document::{
-    AgentStatus, Document, MasterFile, Phase, Status, StepRecordStatus, merge_partial, times,
-};
+pub use document::{AgentStatus, Document, MasterFile, Phase, Status, merge_partial, times};
 pub use import::PROGRESS_FILES_KEY;
 pub use layout::DIRECTORY;
 pub use rebuild::{Rebuilt, rebuild};

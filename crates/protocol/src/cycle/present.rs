@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::decide::{AnsweredBy, Change, Request};
 use super::definition::{Definition, MergeMode};
-use super::document::{BlockerStatus, DecisionStatus, Document, Iteration, Status, StepRecordStatus};
+use super::document::{BlockerStatus, DecisionStatus, Document, Iteration, Status};
 use super::state::{Stage, State};
 use super::step::{Problems, RaisedItem, Role, Step, Verdict};
 use super::{Cycle, brief, check, layout, report};
-use crate::present::{FileFormat, Line, Present, StatusKind, StepSummary, StepTable, StepTableRow, Tone};
+use crate::present::{FileFormat, Line, Present, StepSummary, StepTable, StepTableRow, Tone};
 use crate::prompt::PromptTemplate;
 use crate::protocol_trait::{Never, StepStatus};
 use crate::report::Report;
-use crate::{RunId, StepId, Timestamp};
+use crate::{RunId, StepId, StepRecord, StepRecordStatus, Timestamp};
 
 /// Returns the name of what works on a step: a role, `engine` or `person`.
 pub(super) fn agent(step: &Step) -> &'static str {
@@ -95,28 +95,24 @@ impl Present for Cycle {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let record = document.step(step);
-        // A step that was done in an earlier iteration has not begun in this one.
-        let record = record.filter(|record| record.iteration == document.master_file.current_iteration);
-        let status = match (record, step) {
-            (Some(record), _) => record.status,
-            // Without a record: the cycle was imported or rebuilt, or the record is of an earlier iteration.
-            (None, Step::Phase(role)) if has_completed(document, *role) => StepRecordStatus::Completed,
-            (None, Step::Answer(item)) if is_answered(document, *item) => StepRecordStatus::Completed,
-            (None, _) => StepRecordStatus::Pending,
-        };
-        StepSummary {
-            status: status.as_str(),
-            kind: status.kind(),
-            attempts: record.map_or(0, |record| record.attempts),
-            loop_backs: 0,
-            started_at: record.and_then(|record| record.started_at),
-            ended_at: record.and_then(|record| record.ended_at),
-            error: record
-                .and_then(|record| record.error.clone())
-                .filter(|_| status.kind() != StatusKind::Succeeded),
-            note: None,
-        }
+        // A step that succeeded in an earlier iteration has not begun in this one.
+        let record = document.step_of_iteration(step).cloned().unwrap_or_else(|| {
+            // The cycle was imported or rebuilt, or the record is of an earlier iteration.
+            let has_succeeded = match step {
+                Step::Phase(role) => has_completed(document, *role),
+                Step::Answer(item) => is_answered(document, *item),
+                Step::Explore
+                | Step::Baseline
+                | Step::Test
+                | Step::Task(_)
+                | Step::Merge(_)
+                | Step::FastForward => false,
+            };
+            let status = if has_succeeded { StepRecordStatus::Succeeded } else { StepRecordStatus::Pending };
+            StepRecord { status, ..StepRecord::default() }
+        });
+        // A turn of a cycle is an iteration, not a loop-back.
+        StepSummary { loop_backs: 0, ..record.summary() }
     }
 
     fn result(document: &Document) -> Vec<Line> {
@@ -137,7 +133,8 @@ impl Present for Cycle {
             lines.push(Line::toned(Tone::Attention, "open: ").then(first));
         }
         // A failed step is listed with its error, which is the same reason.
-        let is_listed = document.engine.steps.values().any(|step| step.status == StepRecordStatus::Failed);
+        let is_listed =
+            document.engine.steps.values().any(|step| step.record.status == StepRecordStatus::Failed);
         if let Some(reason) = state.failure_reason.as_ref().filter(|_| !is_listed) {
             lines.push(Line::toned(Tone::Bad, reason.clone()));
         }

@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::check::check;
 use super::decide::{Change, FailureCause, Stage, State};
 use super::definition::{Definition, TriageMode};
-use super::document::{Document, EngineData, EnumOrText, PipelineStatus, ReviewVerdict, StepRecordStatus};
+use super::document::{Document, EngineData, EnumOrText, PipelineStatus, ReviewVerdict};
 use super::record::BLOCK;
 use super::step::{Addressee, Agent, Step};
 use super::verdict::Pending;
+use crate::StepRecordStatus;
 use crate::protocol_trait::{ImportRefusal, Move, Next, Outcome};
 
 /// Returns the document that a run continues: `found` merged into `document`, with ids for questions and escalations.
@@ -28,7 +29,7 @@ pub(super) fn imported_document(document: &Document, found: &Value) -> Result<Do
             (Step::Reviewer, imported.review.completed),
         ];
         for (step, _) in finished.into_iter().filter(|(_, completed)| *completed) {
-            imported.engine.steps.entry(step.id()).or_default().status = StepRecordStatus::Done;
+            imported.engine.steps.entry(step.id()).or_default().status = StepRecordStatus::Succeeded;
         }
     }
     // The name and the directory are those of this run, not of the run that wrote `found`.

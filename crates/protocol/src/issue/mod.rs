@@ -45,8 +45,7 @@ pub use definition::{
     TriageMode,
 };
 pub use document::{
-    Document, EnumOrText, FILE, IssueType, PipelineStatus, ReviewVerdict, StepRecord, StepRecordStatus,
-    changed_members, merge,
+    Document, EnumOrText, FILE, IssueType, PipelineStatus, ReviewVerdict, changed_members, merge,
 };
 pub use rights::{Rights, Role, SECTIONS};
 pub use step::forms::example_file;

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use super::Issue;
 use super::decide::{Change, FailureCause, State};
 use super::definition::Definition;
-use super::document::{Document, StepRecordStatus};
+use super::document::Document;
 use super::step::{Step, forms, prompts};
 use super::verdict::Verdict;
-use crate::present::{FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, Tone};
+use crate::present::{FileFormat, Line, LoopBack, Present, StepSummary, Tone};
 use crate::prompt::PromptTemplate;
 use crate::protocol_trait::StepStatus;
 use crate::report::Report;
@@ -61,24 +61,7 @@ impl Present for Issue {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let record = document.step(&step.id()).cloned().unwrap_or_default();
-        let (status, kind) = match record.status {
-            StepRecordStatus::Pending => ("pending", StatusKind::Pending),
-            StepRecordStatus::Running => ("running", StatusKind::Running),
-            StepRecordStatus::Waiting => ("waiting", StatusKind::Waiting),
-            StepRecordStatus::Done => ("done", StatusKind::Succeeded),
-            StepRecordStatus::Failed => ("failed", StatusKind::Failed),
-        };
-        StepSummary {
-            status,
-            kind,
-            attempts: record.attempts,
-            loop_backs: record.turns.saturating_sub(1),
-            started_at: record.started_at,
-            ended_at: record.ended_at,
-            error: record.error.filter(|_| kind != StatusKind::Succeeded),
-            note: None,
-        }
+        document.step(&step.id()).cloned().unwrap_or_default().summary()
     }
 
     fn result(document: &Document) -> Vec<Line> {

@@ -6,7 +6,7 @@ use super::decide::{Change as IssueChange, FailureCause, Stage};
 use super::definition::Definition;
 use super::document::{
     Build, CommandRun, Document, EnumOrText, Escalation, Observation, PipelineAttempt, PipelineStatus,
-    Question, Review, StepRecord, StepRecordStatus, Writer, format_seconds,
+    Question, Review, Writer, format_seconds,
 };
 use super::parse;
 use super::step::brief::exhaustion_reason;
@@ -18,8 +18,8 @@ use crate::checks;
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::protocol_trait::RecordError;
 use crate::report::Report;
-use crate::run::{AttemptConsequence, Change, Ending, Fact};
-use crate::{StepId, Timestamp};
+use crate::run::{Change, Ending, Fact};
+use crate::{StepId, StepRecord, StepRecordStatus, Timestamp};
 
 /// Records the entry in the document. Returns the parts that changed.
 pub(super) fn record(
@@ -72,54 +72,13 @@ pub(super) fn record(
 
 /// Records what happens to a turn.
 fn record_step_change(document: &mut Document, change: &Change<IssueChange>, entry: &Entry<Issue>) {
-    let at = entry.at;
-    match change {
-        Change::Started { attempt, counted_attempt, .. } => {
-            let turns = attempt.turn.0;
-            let record = step_mut(document, &attempt.step);
-            // The next attempt of a turn is told why the one before failed.
-            let error = record.error.take().filter(|_| record.turns == turns);
-            *record = StepRecord {
-                status: StepRecordStatus::Running,
-                attempts: *counted_attempt,
-                turns,
-                started_at: Some(at),
-                ended_at: None,
-                error,
-            };
-            let agent = Step::parse(&attempt.step).and_then(Step::current_agent);
-            if let Some(agent) = agent {
-                document.pipeline.current_agent = Some(agent.to_owned());
-            }
-        }
-        Change::Waiting { step, .. } => {
-            let record = step_mut(document, step);
-            (record.status, record.started_at, record.ended_at) = (StepRecordStatus::Waiting, Some(at), None);
-        }
-        Change::Ended { attempt, consequence, .. } => {
-            let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
-            let record = step_mut(document, &attempt.step);
-            (record.ended_at, record.error) = (Some(at), error);
-            record.status = match consequence {
-                AttemptConsequence::Reported => StepRecordStatus::Done,
-                AttemptConsequence::Exhausted => StepRecordStatus::Failed,
-                AttemptConsequence::WillRetry { .. }
-                | AttemptConsequence::Interrupted { .. }
-                | AttemptConsequence::Stopped
-                | AttemptConsequence::Released
-                | AttemptConsequence::FailedWhileDraining => StepRecordStatus::Pending,
-            };
-        }
-        Change::Answered { step, .. } => {
-            let record = step_mut(document, step);
-            (record.status, record.ended_at) = (StepRecordStatus::Done, Some(at));
-        }
-        Change::Dequeued { step } => step_mut(document, step).status = StepRecordStatus::Pending,
-        Change::Status { .. }
-        | Change::Protocol { .. }
-        | Change::Queued { .. }
-        | Change::BackoffElapsed { .. }
-        | Change::StopRequested { .. } => {}
+    let Some(step) = change.step() else { return };
+    let error = entry.input.evidence().and_then(|evidence| evidence.error.clone());
+    step_mut(document, step).record(change, error, entry.at);
+    if let Change::Started { .. } = change
+        && let Some(agent) = Step::parse(step).and_then(Step::current_agent)
+    {
+        document.pipeline.current_agent = Some(agent.to_owned());
     }
 }
 

@@ -68,6 +68,21 @@ pub enum Change<C = Value> {
 }
 
 impl<C> Change<C> {
+    /// Returns the step that it is about.
+    pub fn step(&self) -> Option<&StepId> {
+        match self {
+            Self::Status { .. } | Self::Protocol { .. } => None,
+            Self::Queued { step, .. }
+            | Self::Waiting { step, .. }
+            | Self::Answered { step, .. }
+            | Self::BackoffElapsed { step }
+            | Self::Dequeued { step } => Some(step),
+            Self::Started { attempt, .. }
+            | Self::StopRequested { attempt, .. }
+            | Self::Ended { attempt, .. } => Some(&attempt.step),
+        }
+    }
+
     /// Converts the protocol's transition.
     pub(crate) fn try_map<D, E>(&self, read: impl FnOnce(&C) -> Result<D, E>) -> Result<Change<D>, E> {
         Ok(match self {

@@ -58,7 +58,7 @@ pub(super) fn brief(
     step: &Step,
     counted_attempt: u32,
 ) -> Brief {
-    let step_document = document.step(step);
+    let step_record = document.step(step);
     let agent = step.agent();
     let template = TEMPLATES.iter().find(|template| template.role == agent);
     let prompt = template.map(|template| {
@@ -91,9 +91,9 @@ pub(super) fn brief(
         workflow: "team".to_owned(),
         timeout: definition.timeout,
         counted_attempt,
-        last_error: step_document.error.clone(),
+        last_error: step_record.error.clone(),
         form: form(definition, document, step),
-        iteration: step_document.turn.0.max(1),
+        iteration: step_record.turn.0.max(1),
         worktree,
         tree_use,
         list_branches_below: (agent == "project_manager").then_some(plan::BRANCH_PREFIX),

@@ -38,9 +38,7 @@ use crate::{StepId, Timestamp};
 
 pub use decide::Change;
 pub use definition::{Definition, GroupId, Limits, Mode, ModeChoice};
-pub use document::{
-    Document, GroupPart, Mailbox, Message, OrchestratorStatus, StepDocument, StepDocumentStatus,
-};
+pub use document::{Document, GroupPart, Mailbox, Message, OrchestratorStatus};
 pub use import::{BranchWork, CoordinationFiles, ImportPreview, Salvaged};
 pub use report::plan::{Criterion, Plan, PlanGroup, Task};
 pub use state::{

@@ -7,14 +7,14 @@ use super::brief::TEMPLATES;
 use super::check::FORMATS;
 use super::decide::Change;
 use super::definition::Definition;
-use super::document::{Document, OrchestratorStatus, StepDocumentStatus};
+use super::document::{Document, OrchestratorStatus};
 use super::report::verdicts;
 use super::state::{DevelopReason, GroupProgress, Stage, State};
 use super::step::{
     Choice, DeveloperVerdict, MergeVerdict, PmStep, QaVerdict, Role, Step, TechLeadVerdict, Verdict,
 };
 use crate::present::{
-    FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, StepTable, StepTableRow, Tone,
+    FileFormat, Line, LoopBack, Present, StatusKind, StepSummary, StepTable, StepTableRow, Tone, duration,
 };
 use crate::prompt::PromptTemplate;
 use crate::protocol_trait::{Never, StepStatus};
@@ -94,14 +94,8 @@ impl Present for Team {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let step_document = document.step(step);
-        let (mut status, mut kind) = match step_document.status {
-            StepDocumentStatus::Pending => ("pending", StatusKind::Pending),
-            StepDocumentStatus::Running => ("running", StatusKind::Running),
-            StepDocumentStatus::Waiting => ("waiting", StatusKind::Waiting),
-            StepDocumentStatus::Done => ("done", StatusKind::Succeeded),
-            StepDocumentStatus::Failed => ("failed", StatusKind::Failed),
-        };
+        let summary = document.step(step).summary();
+        let (mut status, mut kind) = (summary.status, summary.kind);
         let group = step.group().and_then(|id| document.groups.get(id));
         let mut note = None;
         if let (Some(group), Step::Group(_, role)) = (group, step) {
@@ -115,16 +109,7 @@ impl Present for Team {
             }
             note = group.closed().map(str::to_owned);
         }
-        StepSummary {
-            status,
-            kind,
-            attempts: step_document.attempts,
-            loop_backs: step_document.turn.0.saturating_sub(1),
-            started_at: step_document.started_at,
-            ended_at: step_document.ended_at,
-            error: step_document.error.filter(|_| kind != StatusKind::Succeeded),
-            note,
-        }
+        StepSummary { status, kind, note, ..summary }
     }
 
     fn result(document: &Document) -> Vec<Line> {
@@ -335,7 +320,7 @@ impl Document {
                     "group {} ({}) has had no progress for {}",
                     planned.id,
                     group.status(),
-                    duration_text(idle)
+                    duration(idle)
                 );
                 (Step::Group(planned.id.clone(), role), why)
             })
@@ -370,14 +355,5 @@ impl Document {
             OrchestratorStatus::Running if self.run.held => "the run is paused or stopped".to_owned(),
             OrchestratorStatus::Running => "waits for a slot".to_owned(),
         })
-    }
-}
-
-/// Formats how long a group has been idle.
-fn duration_text(time: std::time::Duration) -> String {
-    match time.as_secs() {
-        seconds @ ..120 => format!("{seconds} seconds"),
-        seconds @ 120..7200 => format!("{} minutes", seconds / 60),
-        seconds => format!("{} hours", seconds / 3600),
     }
 }

@@ -376,7 +376,7 @@ fn a_group_without_progress_is_named_after_the_configured_time() {
         stalled.into_iter().map(|(step, why)| format!("{step}: {why}")).collect::<Vec<_>>()
     };
     assert_eq!(stalled(&run, 14), Vec::<String>::new());
-    let named = ["A.developer: group A (dev_working) has had no progress for 15 minutes"];
+    let named = ["A.developer: group A (dev_working) has had no progress for 15 min 00 s"];
     assert_eq!(stalled(&run, 15), named, "B waits for A and is not to blame");
     run.report("A.developer", json!({ "verdict": "READY_FOR_QA" }));
     assert_eq!(stalled(&run, 14), Vec::<String>::new(), "a report is progress");

@@ -6,8 +6,8 @@ use protocol::brief::PrivateCopy;
 use protocol::edit::Patch;
 use protocol::entry::{Entry, Evidence, Input};
 use protocol::report::CopyEdit;
-use protocol::run::{AttemptConsequence, Change, RunStatus};
-use protocol::{Outcome, RunLocation, StepId, Timestamp, View};
+use protocol::run::{Change, RunStatus};
+use protocol::{Outcome, RunLocation, StepId, StepRecord, StepRecordStatus, Timestamp, View};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub struct PlanDocument {
     pub status: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    pub step: StepDocument,
+    pub step: StepRecord,
 }
 
 /// The file of one item.
@@ -41,35 +41,13 @@ pub struct ItemDocument {
     /// What the agent says about what it made.
     #[serde(default)]
     pub description: String,
-    pub make: StepDocument,
-    pub approve: StepDocument,
-    pub record: StepDocument,
+    pub make: StepRecord,
+    pub approve: StepRecord,
+    pub record: StepRecord,
     /// Why people rejected the item.
     pub rejections: Vec<String>,
     /// What the effect of the step `record` returned, each time it was performed.
     pub recorded: Vec<Value>,
-}
-
-/// One step.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct StepDocument {
-    pub status: Status,
-    pub attempts: u32,
-    pub started_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    pub error: Option<String>,
-}
-
-/// The status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    #[default]
-    Pending,
-    Running,
-    Waiting,
-    Done,
-    Failed,
 }
 
 /// The part with everything that belongs to no item.
@@ -83,7 +61,7 @@ impl Document {
             status: "running".to_owned(),
             created_at: at,
             updated_at: at,
-            step: StepDocument::default(),
+            step: StepRecord::default(),
         };
         Self { plan, items: BTreeMap::new() }
     }
@@ -99,7 +77,7 @@ impl Document {
         format!(".items/{run}/{id}.json")
     }
 
-    pub(super) fn step(&self, id: &StepId) -> Option<&StepDocument> {
+    pub(super) fn step(&self, id: &StepId) -> Option<&StepRecord> {
         let Some((item, suffix)) = id.as_str().rsplit_once('.') else { return Some(&self.plan.step) };
         let item = self.items.get(&StepId::new(item).ok()?)?;
         Some(match suffix {
@@ -110,7 +88,7 @@ impl Document {
     }
 
     /// Returns a step, and the path of the part that has it.
-    fn step_mut(&mut self, id: &StepId) -> Option<(&mut StepDocument, String)> {
+    fn step_mut(&mut self, id: &StepId) -> Option<(&mut StepRecord, String)> {
         let Some((name, suffix)) = id.as_str().rsplit_once('.') else {
             return Some((&mut self.plan.step, PLAN.to_owned()));
         };
@@ -180,68 +158,31 @@ pub(super) fn record(document: &mut Document, entry: &Entry<Items>) -> Vec<Strin
                 status_word(*status).clone_into(&mut document.plan.status);
                 None
             }
-            Change::Waiting { step, .. } => document.step_mut(step).map(|(step, part)| {
-                step.status = Status::Waiting;
-                step.started_at = Some(entry.at);
-                part
-            }),
-            Change::Started { attempt, counted_attempt, .. } => {
-                document.step_mut(&attempt.step).map(|(step, part)| {
-                    *step = StepDocument {
-                        status: Status::Running,
-                        attempts: *counted_attempt,
-                        started_at: Some(entry.at),
-                        // The next attempt is told why the one before failed.
-                        error: step.error.take().filter(|_| *counted_attempt > 1),
-                        ..StepDocument::default()
-                    };
-                    part
-                })
-            }
-            Change::Ended { attempt, consequence, .. } => {
-                document.step_mut(&attempt.step).map(|(step, part)| {
-                    record_end(step, *consequence, evidence, entry.at);
-                    part
-                })
-            }
-            Change::Answered { step, .. } => document.step_mut(step).map(|(step, part)| {
-                (step.status, step.ended_at) = (Status::Done, Some(entry.at));
-                part
-            }),
-            Change::Dequeued { step } => document.step_mut(step).map(|(step, part)| {
-                step.status = Status::Pending;
-                part
-            }),
             Change::Protocol { transition } => {
                 parts.extend(record_transition(document, transition, evidence));
                 None
             }
-            Change::Queued { .. } | Change::BackoffElapsed { .. } | Change::StopRequested { .. } => None,
+            Change::Queued { .. }
+            | Change::Waiting { .. }
+            | Change::Answered { .. }
+            | Change::BackoffElapsed { .. }
+            | Change::Started { .. }
+            | Change::StopRequested { .. }
+            | Change::Ended { .. }
+            | Change::Dequeued { .. } => {
+                let step = change.step().and_then(|step| document.step_mut(step));
+                let error = evidence.and_then(|evidence| evidence.error.clone());
+                step.map(|(step, part)| {
+                    step.record(change, error, entry.at);
+                    part
+                })
+            }
         };
         parts.extend(changed_part);
     }
     parts.sort();
     parts.dedup();
     parts
-}
-
-fn record_end(
-    step: &mut StepDocument,
-    consequence: AttemptConsequence,
-    evidence: Option<&Evidence>,
-    at: Timestamp,
-) {
-    step.ended_at = Some(at);
-    step.error = evidence.and_then(|evidence| evidence.error.clone());
-    step.status = match consequence {
-        AttemptConsequence::Reported => Status::Done,
-        AttemptConsequence::Exhausted => Status::Failed,
-        AttemptConsequence::WillRetry { .. }
-        | AttemptConsequence::Interrupted { .. }
-        | AttemptConsequence::Stopped
-        | AttemptConsequence::Released
-        | AttemptConsequence::FailedWhileDraining => Status::Pending,
-    };
 }
 
 /// Applies a transition and returns the items that changed.
@@ -261,7 +202,7 @@ fn record_transition(
         ItemChange::Failed(_) => return Vec::new(),
         ItemChange::Retried(step) => {
             let (step, part) = document.step_mut(&step.id()).expect("BUG: the document has every step");
-            step.status = Status::Pending;
+            step.status = StepRecordStatus::Pending;
             return vec![part];
         }
         ItemChange::Made(item)
@@ -276,11 +217,12 @@ fn record_transition(
         ItemChange::Rejected(_) => {
             let answer = evidence.and_then(|evidence| evidence.answer.as_ref());
             item_document.rejections.extend(answer.and_then(|answer| answer.text()).map(str::to_owned));
-            (item_document.make.status, item_document.approve.status) = (Status::Pending, Status::Pending);
+            (item_document.make.status, item_document.approve.status) =
+                (StepRecordStatus::Pending, StepRecordStatus::Pending);
         }
         ItemChange::Reopened(_) => {
             for step in [&mut item_document.make, &mut item_document.approve, &mut item_document.record] {
-                *step = StepDocument::default();
+                *step = StepRecord::default();
             }
         }
         ItemChange::Recorded(_) => {

@@ -3,10 +3,9 @@
 use protocol::protocol_trait::StepStatus;
 use protocol::report::{Report, ReportIdentity};
 use protocol::run::{Run, RunStatus, TurnStatus};
-use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, Timestamp, TypedMachine};
+use protocol::{Answer, Outcome, Protocol as _, RunId, StepId, StepRecordStatus, Timestamp, TypedMachine};
 use serde_json::{Map, Value, json};
 
-use super::document::Status;
 use super::{Change, Definition, Items, Reopen, Stage, State, Step, Verdict};
 use explorer::{Explored, StepNotation, Transition, Violation};
 
@@ -96,11 +95,11 @@ impl Explored for Items {
             let shown = document.step(&step.id()).map(|step| step.status);
             let active = run.active_turns.get(&step.id()).map(|active| active.status);
             let expected = match (active, state.status(&step)) {
-                (Some(TurnStatus::Running | TurnStatus::Stopping), _) => Status::Running,
-                (Some(TurnStatus::Waiting), _) => Status::Waiting,
-                (_, StepStatus::Failed) => Status::Failed,
-                (_, StepStatus::Succeeded | StepStatus::Skipped) => Status::Done,
-                (_, StepStatus::Unfinished) => Status::Pending,
+                (Some(TurnStatus::Running | TurnStatus::Stopping), _) => StepRecordStatus::Running,
+                (Some(TurnStatus::Waiting), _) => StepRecordStatus::Waiting,
+                (_, StepStatus::Failed) => StepRecordStatus::Failed,
+                (_, StepStatus::Succeeded | StepStatus::Skipped) => StepRecordStatus::Succeeded,
+                (_, StepStatus::Unfinished) => StepRecordStatus::Pending,
             };
             (shown != Some(expected)).then(|| format!("`{step}` is shown as {shown:?}, not {expected:?}"))
         });

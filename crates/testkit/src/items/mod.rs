@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use decide::{Change, Stage, State};
-pub use document::{Document, ItemDocument, StepDocument};
+pub use document::{Document, ItemDocument};
 pub use ledger::Ledger;
 pub use step::{Step, Verdict};
 

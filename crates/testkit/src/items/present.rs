@@ -1,11 +1,10 @@
 //! Presents runs of `items`.
 
-use protocol::present::{Line, Present, StatusKind, StepSummary, Tone};
+use protocol::present::{Line, Present, StepSummary, Tone};
 use protocol::protocol_trait::StepStatus;
 use protocol::{Never, RunId, StepId, Timestamp};
 use serde_json::{Value, json};
 
-use super::document::Status;
 use super::{Change, Definition, Document, Items, Reopen, State, Step, Verdict};
 
 impl Present for Items {
@@ -40,24 +39,7 @@ impl Present for Items {
     }
 
     fn step_summary(document: &Document, step: &Step) -> StepSummary {
-        let shown = document.step(&step.id()).cloned().unwrap_or_default();
-        let (status, kind) = match shown.status {
-            Status::Pending => ("pending", StatusKind::Pending),
-            Status::Running => ("running", StatusKind::Running),
-            Status::Waiting => ("waiting", StatusKind::Waiting),
-            Status::Done => ("done", StatusKind::Succeeded),
-            Status::Failed => ("failed", StatusKind::Failed),
-        };
-        StepSummary {
-            status,
-            kind,
-            attempts: shown.attempts,
-            loop_backs: 0,
-            started_at: shown.started_at,
-            ended_at: shown.ended_at,
-            error: shown.error.filter(|_| kind != StatusKind::Succeeded),
-            note: None,
-        }
+        document.step(&step.id()).cloned().unwrap_or_default().summary()
     }
 
     fn failure_hint(_: &Definition, run: &RunId, _: &Document) -> String {

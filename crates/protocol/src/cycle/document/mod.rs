@@ -24,9 +24,8 @@ pub use model::{
 use super::definition::Definition;
 use super::step::Step;
 use crate::checks::CheckResult;
-use crate::present::StatusKind;
 use crate::protocol_trait::RunLocation;
-use crate::{StepId, Timestamp};
+use crate::{StepId, StepRecord, Timestamp};
 
 /// The document.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,7 +54,7 @@ pub struct EngineRecord {
     pub utc_offset: i32,
     pub created_at: Timestamp,
     #[serde(default)]
-    pub steps: BTreeMap<StepId, StepRecord>,
+    pub steps: BTreeMap<StepId, IterationStep>,
     /// The tasks of `extend` requests that no iteration has taken yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
@@ -87,53 +86,12 @@ impl IterationFindings {
     }
 }
 
-/// One step in its latest turn.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct StepRecord {
-    pub status: StepRecordStatus,
-    /// The iteration of its latest turn.
+/// The record of a step, and the iteration of its latest turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IterationStep {
     pub iteration: u32,
-    #[serde(default)]
-    pub attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<Timestamp>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepRecordStatus {
-    #[default]
-    Pending,
-    Running,
-    Waiting,
-    Completed,
-    Failed,
-}
-
-impl StepRecordStatus {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-        }
-    }
-
-    pub(super) fn kind(self) -> StatusKind {
-        match self {
-            Self::Pending => StatusKind::Pending,
-            Self::Running => StatusKind::Running,
-            Self::Waiting => StatusKind::Waiting,
-            Self::Completed => StatusKind::Succeeded,
-            Self::Failed => StatusKind::Failed,
-        }
-    }
+    #[serde(flatten)]
+    pub record: StepRecord,
 }
 
 impl Document {
@@ -181,7 +139,13 @@ impl Document {
 
     /// Returns the record of a step, if it had a turn.
     pub fn step(&self, step: &Step) -> Option<&StepRecord> {
-        self.engine.steps.get(&step.id())
+        self.engine.steps.get(&step.id()).map(|step| &step.record)
+    }
+
+    /// Returns the record of a step, if it had a turn in this iteration.
+    pub(super) fn step_of_iteration(&self, step: &Step) -> Option<&StepRecord> {
+        let step = self.engine.steps.get(&step.id())?;
+        (step.iteration == self.master_file.current_iteration).then_some(&step.record)
     }
 
     /// Returns the latest iteration, open or closed.

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use super::Cycle;
 use super::decide::Request;
 use super::document::parts::{ENGINE, HEAD, PLAN};
-use super::document::{AgentStatus, Document, PhaseError, Status, StepRecord, StepRecordStatus, TaskStatus};
+use super::document::{AgentStatus, Document, IterationStep, PhaseError, Status, TaskStatus};
 use super::step::{Role, Step};
 use crate::entry::{Author, Entry, Evidence, Input, RecoverySource};
 use crate::protocol_trait::Outcome;
 use crate::run::{self, AttemptConsequence, Change, RunStatus, RunStopCause};
-use crate::{StepId, Timestamp};
+use crate::{StepId, StepRecord, StepRecordStatus, Timestamp};
 
 /// The `failure_reason` of a cycle that a user has stopped.
 pub(super) const STOPPED: &str = "manually stopped by user";
@@ -94,29 +94,22 @@ impl Recorder<'_> {
         match change {
             Change::Status { status } => self.set_status(*status),
             Change::Queued { step, .. } => {
-                let iteration = self.document.master_file.current_iteration;
-                let fresh = StepRecord { iteration, ..StepRecord::default() };
-                self.document.engine.steps.insert(step.clone(), fresh);
+                self.record_step(change);
                 if let Some(role) = agent_of(step) {
                     self.set_agent_unless_running(role, AgentStatus::Waiting);
                 }
             }
-            Change::Waiting { step, .. } => {
-                let at = self.at;
-                let record = self.step_mut(step);
-                record.status = StepRecordStatus::Waiting;
-                record.started_at = Some(at);
+            Change::Waiting { .. } | Change::Answered { .. } => self.record_step(change),
+            Change::Started { attempt, .. } => {
+                self.record_step(change);
+                self.start(&attempt.step);
             }
-            Change::Answered { step, .. } => {
-                let at = self.at;
-                let record = self.step_mut(step);
-                record.status = StepRecordStatus::Completed;
-                record.ended_at = Some(at);
+            Change::Ended { attempt, consequence, .. } => {
+                self.record_step(change);
+                self.end(&attempt.step, *consequence);
             }
-            Change::Started { attempt, counted_attempt, .. } => self.start(&attempt.step, *counted_attempt),
-            Change::Ended { attempt, consequence, .. } => self.end(&attempt.step, *consequence),
             Change::Dequeued { step } => {
-                self.step_mut(step).status = StepRecordStatus::Pending;
+                self.record_step(change);
                 if let Some(role) = agent_of(step) {
                     self.set_agent_unless_running(role, AgentStatus::Idle);
                 }
@@ -155,20 +148,20 @@ impl Recorder<'_> {
         }
     }
 
-    /// Returns the record of a step, new if there is none.
-    fn step_mut(&mut self, step: &StepId) -> &mut StepRecord {
+    fn record_step(&mut self, change: &Change<super::Change>) {
+        let Some(step) = change.step() else { return };
+        let error = self.evidence.and_then(|evidence| evidence.error.clone());
         let iteration = self.document.master_file.current_iteration;
-        let fresh = StepRecord { iteration, ..StepRecord::default() };
-        self.document.engine.steps.entry(step.clone()).or_insert(fresh)
+        let new = || IterationStep { iteration, record: StepRecord::default() };
+        let found = self.document.engine.steps.entry(step.clone()).or_insert_with(new);
+        if let Change::Queued { .. } = change {
+            found.iteration = iteration;
+        }
+        found.record.record(change, error, self.at);
     }
 
-    fn start(&mut self, id: &StepId, attempts: u32) {
-        let (at, time) = (self.at, self.time.clone());
-        let record = self.step_mut(id);
-        record.status = StepRecordStatus::Running;
-        record.attempts = attempts;
-        record.started_at = Some(at);
-        record.ended_at = None;
+    fn start(&mut self, id: &StepId) {
+        let time = self.time.clone();
         if let Some(Step::Task(task)) = Step::parse(id) {
             self.set_task(task.as_str(), TaskStatus::InProgress);
         }
@@ -184,22 +177,16 @@ impl Recorder<'_> {
     }
 
     fn end(&mut self, id: &StepId, consequence: AttemptConsequence) {
-        let at = self.at;
         let error = self.evidence.and_then(|evidence| evidence.error.clone());
-        let (status, agent_status) = match consequence {
-            AttemptConsequence::Reported => (StepRecordStatus::Completed, AgentStatus::Waiting),
-            AttemptConsequence::Exhausted => (StepRecordStatus::Failed, AgentStatus::Failed),
-            AttemptConsequence::WillRetry { .. } | AttemptConsequence::Interrupted { .. } => {
-                (StepRecordStatus::Pending, AgentStatus::Waiting)
-            }
+        let agent_status = match consequence {
+            AttemptConsequence::Reported
+            | AttemptConsequence::WillRetry { .. }
+            | AttemptConsequence::Interrupted { .. } => AgentStatus::Waiting,
+            AttemptConsequence::Exhausted => AgentStatus::Failed,
             AttemptConsequence::Stopped
             | AttemptConsequence::Released
-            | AttemptConsequence::FailedWhileDraining => (StepRecordStatus::Pending, AgentStatus::Idle),
+            | AttemptConsequence::FailedWhileDraining => AgentStatus::Idle,
         };
-        let record = self.step_mut(id);
-        record.status = status;
-        record.ended_at = Some(at);
-        record.error.clone_from(&error);
         let Some(step) = Step::parse(id) else { return };
         if consequence == AttemptConsequence::Exhausted {
             let phase = step.role().map_or_else(|| id.to_string(), |role| role.to_string());
@@ -214,8 +201,8 @@ impl Recorder<'_> {
             });
         }
         if let Some(role) = agent_of(id) {
-            let still_runs = self.document.engine.steps.iter().any(|(other, record)| {
-                record.status == StepRecordStatus::Running && agent_of(other) == Some(role)
+            let still_runs = self.document.engine.steps.iter().any(|(other, step)| {
+                step.record.status == StepRecordStatus::Running && agent_of(other) == Some(role)
             });
             let agent = self.document.master_file.agents.of_mut(role);
             if !still_runs {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::definition::{Definition, Label, TriageMode};
-use crate::{RunLocation, StepId, Timestamp, View};
+use crate::{RunLocation, StepId, StepRecord, Timestamp, View};
 
 pub use field::{Complexity, EnumOrText, IssueType, PipelineStatus, ReviewVerdict, Scope, Severity};
 pub use merge::{changed_members, merge};
@@ -131,30 +131,6 @@ pub struct EngineData {
     /// The answers of persons to blocks: `NAME: ANSWER`.
     #[serde(rename = "decisions")]
     pub block_answers: Vec<String>,
-}
-
-/// What happened to one step.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StepRecord {
-    pub status: StepRecordStatus,
-    pub attempts: u32,
-    pub turns: u32,
-    pub started_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    pub error: Option<String>,
-}
-
-/// The status of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepRecordStatus {
-    #[default]
-    Pending,
-    Running,
-    Waiting,
-    Done,
-    Failed,
 }
 
 impl Document {

@@ -17,7 +17,7 @@ use super::report::plan::{Criterion, PlanGroup, Task};
 use super::state::{Blocked, DevelopReason, GroupProgress, Stage};
 use super::step::{PmStep, Role, Step};
 use crate::protocol_trait::{RunLocation, View};
-use crate::{StepId, Timestamp, Turn};
+use crate::{StepId, StepRecord, Timestamp};
 
 pub use messages::{Mailbox, Message};
 pub(super) use orchestrator::spawn_decision;
@@ -62,7 +62,7 @@ pub struct RunPart {
     /// Attempts that are alive.
     pub active: BTreeMap<StepId, Timestamp>,
     /// The project manager's steps.
-    pub steps: BTreeMap<String, StepDocument>,
+    pub steps: BTreeMap<String, StepRecord>,
     /// Why the last claim of completion was refused.
     pub refusal: Option<String>,
     /// What a person agreed to leave out: a group that was skipped, or the open rest of a run accepted as complete.
@@ -138,7 +138,7 @@ pub struct GroupPart {
     pub closed_because: Option<String>,
     /// The summary of the developer's last report.
     pub summary: String,
-    pub steps: BTreeMap<String, StepDocument>,
+    pub steps: BTreeMap<String, StepRecord>,
     /// Whether the imported files claim that the group is complete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claimed_complete: bool,
@@ -196,28 +196,6 @@ pub struct DecisionEntry {
     pub timestamp: Timestamp,
 }
 
-/// The attempts of one step.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct StepDocument {
-    pub status: StepDocumentStatus,
-    pub turn: Turn,
-    pub attempts: u32,
-    pub started_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    pub error: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepDocumentStatus {
-    #[default]
-    Pending,
-    Running,
-    Waiting,
-    Done,
-    Failed,
-}
-
 /// The files of an imported `coordination/`, as they were. Members that the original does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
@@ -253,7 +231,7 @@ impl Document {
                 end_time: None,
                 last_update: at,
                 active: BTreeMap::new(),
-                steps: PmStep::ALL.map(|step| (step.as_str().to_owned(), StepDocument::default())).into(),
+                steps: PmStep::ALL.map(|step| (step.as_str().to_owned(), StepRecord::default())).into(),
                 refusal: None,
                 consents: Vec::new(),
             },
@@ -274,7 +252,7 @@ impl Document {
         }
     }
 
-    pub(super) fn step(&self, step: &Step) -> StepDocument {
+    pub(super) fn step(&self, step: &Step) -> StepRecord {
         let found = match step {
             Step::Pm(step) => self.run.steps.get(step.as_str()),
             Step::Group(id, role) => self.groups.get(id).and_then(|group| group.steps.get(role.as_str())),
@@ -283,7 +261,7 @@ impl Document {
     }
 
     /// Returns a step and the path of the part that has it.
-    pub(super) fn step_mut(&mut self, step: &Step) -> (&mut StepDocument, String) {
+    pub(super) fn step_mut(&mut self, step: &Step) -> (&mut StepRecord, String) {
         match step {
             Step::Pm(step) => (self.run.steps.entry(step.as_str().to_owned()).or_default(), RUN.to_owned()),
             Step::Group(id, role) => {
@@ -443,7 +421,7 @@ impl GroupPart {
             last_update: at,
             closed_because: None,
             summary: String::new(),
-            steps: Role::ALL.map(|role| (role.as_str().to_owned(), StepDocument::default())).into(),
+            steps: Role::ALL.map(|role| (role.as_str().to_owned(), StepRecord::default())).into(),
             claimed_complete: false,
             import_question: None,
         }

@@ -3,13 +3,13 @@
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-use super::super::document::{Blocker, Feedback, GroupPart, StepDocumentStatus, TestCounts};
+use super::super::document::{Blocker, Feedback, GroupPart, TestCounts};
 use super::super::report::verdicts::TEST_KINDS;
 use super::super::state::{DecisionReason, GroupProgress, Stage};
 use super::super::step::Role;
 use super::normalize::{NormalizedFiles, objects, texts, to_text};
 use super::{GroupId, ImportedGroup, ImportedStatus, count, time};
-use crate::Timestamp;
+use crate::{StepRecordStatus, Timestamp};
 
 /// Returns how far a group is, as the imported files say. Its record in `group_status.json` takes precedence over the plan in
 /// `pm_state.json`, and the plan over the lists there, such as `completed_groups`.
@@ -102,7 +102,7 @@ pub(super) fn part(record: Option<&Map<String, Value>>, group: &ImportedGroup, a
     };
     for (role, is_done) in [(Role::Developer, developed), (Role::Qa, tested)] {
         if let Some(step) = part.steps.get_mut(role.as_str()).filter(|_| is_done) {
-            step.status = StepDocumentStatus::Done;
+            step.status = StepRecordStatus::Succeeded;
         }
     }
     part

@@ -17,12 +17,12 @@ use serde_json::{Map, Value};
 
 use super::decide::Change;
 use super::definition::{Definition, GroupId};
-use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart, StepDocumentStatus};
+use super::document::{DecisionEntry, Document, Imported, Mailbox, Message, PlanPart};
 use super::report::plan::Plan;
 use super::state::{DecisionReason, FinalStage, Group, GroupProgress, Stage, State};
 use super::step::{PmStep, Role, Step};
 use crate::protocol_trait::{ImportRefusal, Move, Next};
-use crate::{Timestamp, Turn};
+use crate::{StepRecordStatus, Timestamp, Turn};
 
 pub(in crate::team) use normalize::objects;
 use normalize::{NormalizedFiles, to_text};
@@ -198,7 +198,7 @@ impl Import {
         if !plan.groups.is_empty()
             && let Some(step) = run.steps.get_mut(PmStep::Plan.as_str())
         {
-            step.status = StepDocumentStatus::Done;
+            step.status = StepRecordStatus::Succeeded;
         }
         let decisions = objects(orchestrator.get("decisions_log").cloned(), "decision").into_iter();
         document.decisions = decisions

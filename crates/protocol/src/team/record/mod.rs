@@ -10,8 +10,8 @@ use super::Team;
 use super::decide::Change as TeamChange;
 use super::definition::{Definition, GroupId};
 use super::document::{
-    Blocker, DecisionEntry, Document, GroupPart, Mailbox, OrchestratorStatus, StepDocumentStatus,
-    decision_part_path, group_part_path, imported_part_path, plan_part_path, run_part_path, spawn_decision,
+    Blocker, DecisionEntry, Document, GroupPart, Mailbox, OrchestratorStatus, decision_part_path,
+    group_part_path, imported_part_path, plan_part_path, run_part_path, spawn_decision,
 };
 use super::import;
 use super::report::{copies, verdicts};
@@ -19,8 +19,8 @@ use super::state::{GroupProgress, Stage};
 use super::step::{Choice, Role, Step};
 use crate::entry::{Entry, Evidence, Input, RecoverySource};
 use crate::protocol_trait::Outcome;
-use crate::run::{AttemptConsequence, Change, Ending, Fact, RunStatus};
-use crate::{Timestamp, Turn};
+use crate::run::{Change, Ending, Fact, RunStatus};
+use crate::{StepRecord, StepRecordStatus, Timestamp, Turn};
 
 /// One entry while it is recorded.
 struct Recorder<'a> {
@@ -131,39 +131,31 @@ impl Recorder<'_> {
         match change {
             Change::Status { status } => self.record_status(*status),
             Change::Protocol { transition } => self.record_transition(transition),
-            Change::Waiting { step, .. } => self.update_step(&parse_step(step), |step, at| {
-                (step.status, step.started_at, step.ended_at) = (StepDocumentStatus::Waiting, Some(at), None);
-            }),
-            Change::Queued { step, turn } => {
-                let turn = *turn;
-                self.update_step(&parse_step(step), |step, _| {
-                    (step.turn, step.status, step.attempts) = (turn, StepDocumentStatus::Pending, 0);
-                });
+            Change::Started { attempt, .. } => {
+                self.record_step(change);
+                self.record_start(&parse_step(&attempt.step), attempt.turn);
             }
-            Change::Started { attempt, counted_attempt, .. } => {
-                self.record_start(&parse_step(&attempt.step), attempt.turn, *counted_attempt);
+            Change::Ended { attempt, .. } => {
+                self.record_step(change);
+                self.record_end(&parse_step(&attempt.step));
             }
-            Change::Ended { attempt, consequence, .. } => {
-                self.record_end(&parse_step(&attempt.step), *consequence);
-            }
-            Change::Answered { step, .. } => self.update_step(&parse_step(step), |step, at| {
-                (step.status, step.ended_at) = (StepDocumentStatus::Done, Some(at));
-            }),
-            Change::Dequeued { step } => {
-                self.update_step(&parse_step(step), |step, _| step.status = StepDocumentStatus::Pending);
-            }
+            Change::Queued { .. }
+            | Change::Waiting { .. }
+            | Change::Answered { .. }
+            | Change::Dequeued { .. } => self.record_step(change),
             Change::BackoffElapsed { .. } | Change::StopRequested { .. } => {}
         }
     }
 
-    fn update_step(
-        &mut self,
-        step: &Step,
-        change: impl FnOnce(&mut super::document::StepDocument, Timestamp),
-    ) {
-        let at = self.at;
+    fn record_step(&mut self, change: &Change<TeamChange>) {
+        let Some(step) = change.step() else { return };
+        let (at, error) = (self.at, self.evidence.and_then(|evidence| evidence.error.clone()));
+        self.update_step(&parse_step(step), |record| record.record(change, error, at));
+    }
+
+    fn update_step(&mut self, step: &Step, change: impl FnOnce(&mut StepRecord)) {
         let (found, part) = self.document.step_mut(step);
-        change(found, at);
+        change(found);
         self.touched.insert(part);
     }
 
@@ -186,13 +178,9 @@ impl Recorder<'_> {
         };
     }
 
-    fn record_start(&mut self, step: &Step, turn: Turn, counted_attempt: u32) {
+    fn record_start(&mut self, step: &Step, turn: Turn) {
         self.started.push((step.clone(), self.document.reasoning(step)));
         self.document.run.active.insert(step.id(), self.at);
-        self.update_step(step, |step, at| {
-            (step.status, step.turn, step.attempts) = (StepDocumentStatus::Running, turn, counted_attempt);
-            (step.started_at, step.ended_at) = (Some(at), None);
-        });
         let received = self.document.mark_received(step, turn);
         self.touched.extend(received);
         let Step::Group(id, role) = step else { return };
@@ -210,22 +198,8 @@ impl Recorder<'_> {
         group.stage_started = true;
     }
 
-    fn record_end(&mut self, step: &Step, consequence: AttemptConsequence) {
+    fn record_end(&mut self, step: &Step) {
         self.document.run.active.remove(&step.id());
-        let error = self.evidence.and_then(|evidence| evidence.error.clone());
-        self.update_step(step, |step, at| {
-            step.ended_at = Some(at);
-            step.error = error;
-            step.status = match consequence {
-                AttemptConsequence::Reported => StepDocumentStatus::Done,
-                AttemptConsequence::Exhausted => StepDocumentStatus::Failed,
-                AttemptConsequence::WillRetry { .. }
-                | AttemptConsequence::Interrupted { .. }
-                | AttemptConsequence::Stopped
-                | AttemptConsequence::Released
-                | AttemptConsequence::FailedWhileDraining => StepDocumentStatus::Pending,
-            };
-        });
         if let Some(id) = step.group() {
             self.group_mut(id);
         }
@@ -299,10 +273,10 @@ impl Recorder<'_> {
             }
             TeamChange::Accepted => self.document.run.refusal = None,
             TeamChange::Failed { step } => {
-                self.update_step(step, |step, _| step.status = StepDocumentStatus::Failed);
+                self.update_step(step, |record| record.status = StepRecordStatus::Failed);
             }
             TeamChange::Retried { step } => {
-                self.update_step(step, |step, _| step.status = StepDocumentStatus::Pending);
+                self.update_step(step, |record| record.status = StepRecordStatus::Pending);
                 if let Step::Group(id, Role::Decision) = step {
                     let group = self.group_mut(id);
                     if let GroupProgress::Failed(reason) = group.progress {
