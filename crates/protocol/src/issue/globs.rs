@@ -24,32 +24,38 @@ pub(super) fn matches(glob: &str, path: &str) -> bool {
     components_match(&components, &names)
 }
 
+/// The pattern may end before the path: a directory matches all it contains.
 fn components_match(glob: &[&str], names: &[&str]) -> bool {
-    match (glob, names) {
-        ([], _) => true,
-        (["**", rest @ ..], _) => (0..=names.len()).any(|skipped| components_match(rest, &names[skipped..])),
-        (_, []) => false,
-        ([first, glob @ ..], [name, names @ ..]) => {
-            name_matches(first, name) && components_match(glob, names)
-        }
-    }
+    matched_lengths(glob, names, |part| *part == "**", |part, name| name_matches(part, name)).contains(&true)
 }
 
 fn name_matches(glob: &str, name: &str) -> bool {
-    let name: Vec<char> = name.chars().collect();
-    // `reached[n]`: whether the part of the glob read so far matches the first `n` characters of the name.
-    let mut reached = vec![false; name.len() + 1];
-    reached[0] = true;
-    for wanted in glob.chars() {
-        if wanted == '*' {
-            let first = reached.iter().position(|is_reached| *is_reached).unwrap_or(reached.len());
-            reached[first..].fill(true);
-            continue;
+    let (glob, name): (Vec<_>, Vec<_>) = (glob.chars().collect(), name.chars().collect());
+    let fits = |wanted: &char, found: &char| *wanted == '?' || wanted == found;
+    matched_lengths(&glob, &name, |part| *part == '*', fits)[name.len()]
+}
+
+/// Returns for each number of items, from 0, whether the pattern matches that many from the beginning. The time is bounded by the
+/// product of both lengths.
+fn matched_lengths<P, T>(
+    pattern: &[P],
+    items: &[T],
+    is_wildcard: impl Fn(&P) -> bool,
+    fits: impl Fn(&P, &T) -> bool,
+) -> Vec<bool> {
+    let mut matched = vec![false; items.len() + 1];
+    matched[0] = true;
+    for part in pattern {
+        if is_wildcard(part) {
+            let first = matched.iter().position(|is_match| *is_match).unwrap_or(matched.len());
+            matched[first..].fill(true);
+        } else {
+            let pairs = matched.iter().zip(items);
+            let next = pairs.map(|(is_match, item)| *is_match && fits(part, item));
+            matched = std::iter::once(false).chain(next).collect();
         }
-        let fits = |(is_reached, found): (&bool, &char)| *is_reached && (wanted == '?' || wanted == *found);
-        reached = std::iter::once(false).chain(reached.iter().zip(&name).map(fits)).collect();
     }
-    reached[name.len()]
+    matched
 }
 
 #[cfg(test)]
@@ -70,6 +76,7 @@ mod tests {
     fn a_glob_with_many_stars_is_matched_in_time() {
         assert!(!matches(&format!("{}b", "*a".repeat(30)), &"a".repeat(200)));
         assert!(matches(&format!("{}b", "*a".repeat(30)), &format!("{}b", "a".repeat(200))));
+        assert!(!matches(&format!("{}b", "**/a/".repeat(30)), &"a/".repeat(200)));
     }
 
     #[test]
