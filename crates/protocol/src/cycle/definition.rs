@@ -103,9 +103,12 @@ impl Definition {
         }
     }
 
-    /// Returns the title: the given one, or the first 100 characters of the task.
     pub fn title(&self) -> String {
-        const LENGTH: usize = 100;
-        self.title.clone().unwrap_or_else(|| self.task.chars().take(LENGTH).collect())
+        self.title.clone().unwrap_or_else(|| title_of(&self.task))
     }
+}
+
+/// Returns the title of a cycle without one: the first 100 characters of the task.
+pub(super) fn title_of(task: &str) -> String {
+    task.chars().take(100).collect()
 }

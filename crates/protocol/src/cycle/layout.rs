@@ -3,6 +3,7 @@
 //! The master file is `ID.json`. Other files are in `ID.progress/`, in a directory for each phase: `ra` writes the
 //! requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
@@ -11,6 +12,7 @@ use super::document::{
     Document, Exploration, Feedback, FileChange, MasterFile, Plan, Requirements, TestResults,
 };
 use super::report::TestCounts;
+use super::step::Role;
 use crate::checks::CheckResult;
 use crate::protocol_trait::View;
 
@@ -101,21 +103,53 @@ pub(super) fn parse_feedback(text: &str) -> Vec<Feedback> {
     parse_list(text).into_iter().filter_map(parse).collect()
 }
 
-/// Returns the task that the first iteration of a `timeline.md` names.
-pub(super) fn parse_task(timeline: &str) -> Option<String> {
-    let line = parse_list(timeline).into_iter().find(|item| item.contains("] user: "))?;
-    line.split_once("] user: ").map(|(_, task)| task.to_owned())
+/// What a `timeline.md` says about an iteration.
+#[derive(Debug, Default)]
+pub(super) struct TimelineSection {
+    pub(super) started: String,
+    pub(super) ended: String,
+    /// The task in the first iteration, the extension in later ones.
+    pub(super) from_user: Option<String>,
+    /// When each role has reported, and its message.
+    pub(super) reports: BTreeMap<Role, (String, String)>,
+    pub(super) open_issues: Vec<String>,
+    pub(super) is_resolved: bool,
 }
 
-/// Returns the open issues of an iteration in a `timeline.md`, and whether the iteration was resolved. Returns `None` if the
-/// timeline does not have the iteration: it is appended when it ends.
-pub(super) fn parse_iteration(timeline: &str, number: u32) -> Option<(Vec<String>, bool)> {
-    let sections = timeline.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
-    let (_, body) = sections.filter(|(heading, _)| *heading == number.to_string()).last()?;
-    let lines = parse_list(body);
-    let is_resolved = lines.iter().any(|line| line.ends_with("] engine: iteration completed"));
-    let open = lines.iter().filter_map(|line| line.strip_prefix("open: ").map(str::to_owned));
-    Some((open.collect(), is_resolved))
+/// Reads a `timeline.md` back. An iteration is appended to it when it ends.
+pub(super) fn parse_timeline(text: &str) -> BTreeMap<u32, TimelineSection> {
+    let sections = text.split("\n## Iteration ").filter_map(|section| section.split_once('\n'));
+    sections
+        .filter_map(|(heading, body)| Some((heading.parse().ok()?, parse_timeline_section(body))))
+        .collect()
+}
+
+fn parse_timeline_section(body: &str) -> TimelineSection {
+    let mut section = TimelineSection::default();
+    for item in parse_list(body) {
+        if let Some(issue) = item.strip_prefix("open: ") {
+            section.open_issues.push(issue.to_owned());
+            continue;
+        }
+        let Some((time, rest)) = item.strip_prefix('[').and_then(|rest| rest.split_once("] ")) else {
+            continue;
+        };
+        match rest.split_once(": ") {
+            Some(("engine", "iteration started")) => time.clone_into(&mut section.started),
+            Some(("engine", end)) => {
+                time.clone_into(&mut section.ended);
+                section.is_resolved = end == "iteration completed";
+            }
+            Some(("user", text)) => section.from_user = Some(text.to_owned()),
+            Some((name, report)) => {
+                let role = Role::ALL.into_iter().find(|role| role.as_str() == name);
+                let message = report.split_once(", ").map_or("", |(_, message)| message);
+                section.reports.extend(role.map(|role| (role, (time.to_owned(), message.to_owned()))));
+            }
+            None => {}
+        }
+    }
+    section
 }
 
 /// Returns the value of a field of the final report: `TIME` for the field `Ended` in the line `- Ended: TIME`.

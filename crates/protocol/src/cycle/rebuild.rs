@@ -2,13 +2,13 @@
 //!
 //! The phases: `ra` writes the requirements, `ep` explores and plans, `cd` codes, `vas` validates.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::definition::DEFAULT_MAX_ITERATIONS;
+use super::definition::{DEFAULT_MAX_ITERATIONS, title_of};
 use super::document::{Changes, Feedback, FeedbackKind, FileChange};
-use super::layout;
+use super::layout::{self, TimelineSection};
 use super::step::Role;
 
 /// What could be rebuilt, and what could not.
@@ -19,108 +19,75 @@ pub struct Rebuilt {
     pub lost: Vec<String>,
 }
 
-/// Rebuilds the document of a cycle from its files, by their paths below `.progress/`.
+/// Rebuilds the document of a cycle. `files` are those in `ID.progress/`, by relative path.
 pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
-    let times = iteration_times(files);
-    let current = times.keys().next_back().copied().unwrap_or(1).max(1);
-    let created = times.values().next().map(|(start, _)| start.clone()).unwrap_or_default();
-    let mut lost = Vec::new();
-    let mut errors = Vec::new();
-    let mut document = Map::new();
-    type Reader = fn(&str) -> Result<Value, String>;
-    let sections: [(&str, &str, Reader); 5] = [
-        ("requirements", layout::REQUIREMENTS, |text| Ok(json!(layout::parse_requirements(text)))),
-        ("exploration", layout::EXPLORATION, |text| Ok(json!(layout::parse_exploration(text)))),
-        ("plan", layout::PLAN, |text| layout::parse_plan(text).map(|plan| json!(plan))),
-        ("changes", layout::CHANGES, |text| read_changes(text).map(|changes| json!(changes))),
-        ("test_results", layout::TEST_RESULTS, |text| {
-            layout::parse_test_results(text).map(|results| json!(results))
-        }),
-    ];
-    for (name, path, read) in sections {
-        let error = match files.get(path).map(|text| read(text)) {
-            Some(Ok(value)) => {
-                document.insert(name.to_owned(), value);
-                continue;
-            }
-            None => format!("`{name}`: there is no file `{path}`"),
-            Some(Err(error)) => format!("`{name}`: `{path}` cannot be read: {error}"),
-        };
-        let phase = path.split('/').next();
-        errors.push(json!({ "phase": phase, "error": format!("rebuild: {error}"), "timestamp": created }));
-        lost.push(error);
-    }
-    let feedback = files.get(layout::FEEDBACK).map(|text| layout::parse_feedback(text)).unwrap_or_default();
-    let is_extension =
-        |entry: &&Feedback| entry.source == "user" && entry.kind == FeedbackKind::RequirementUpdate;
-    let extensions: BTreeMap<_, _> = feedback
-        .iter()
-        .filter(is_extension)
-        .filter_map(|entry| Some((entry.iteration?, &entry.content)))
+    let text = |path: &str| files.get(path).map_or("", String::as_str);
+    let feedback = layout::parse_feedback(text(layout::FEEDBACK));
+    let timeline = layout::parse_timeline(text(layout::TIMELINE));
+    let summary = text(layout::SUMMARY);
+    let summary_value = |field: &str| layout::summary_value(summary, field);
+    let reported = reported_roles(files);
+    let extensions = extensions(&feedback, &timeline);
+    let numbers = reported.keys().chain(timeline.keys()).chain(extensions.keys());
+    let current = numbers.copied().filter(|number| *number <= MAX_ITERATION).max().unwrap_or(1).max(1);
+    let iterations: Vec<_> = (1..=current)
+        .map(|number| {
+            let extension = extensions.get(&number).map(String::as_str);
+            iteration(number, reported.get(&number), timeline.get(&number), extension, number < current)
+        })
+        .collect();
+    let created =
+        summary_value("Started").or_else(|| iterations[0]["started_at"].as_str()).unwrap_or_default();
+    let (mut sections, unreadable) = read_sections(files, &reported);
+    let mut lost = unreadable.iter().map(|(_, error)| error.clone()).collect::<Vec<_>>();
+    let errors: Vec<_> = unreadable
+        .into_iter()
+        .map(|(phase, error)| {
+            json!({ "phase": phase, "error": format!("rebuild: {error}"), "timestamp": created })
+        })
         .collect();
     let done: Vec<_> = Role::ALL
         .into_iter()
-        .take_while(|role| has_reported(files, *role, current))
-        .map(Role::as_str)
+        .take_while(|role| reported.get(&current).is_some_and(|roles| roles.contains_key(role)))
         .collect();
-    let timeline = files.get(layout::TIMELINE).map_or("", String::as_str);
-    let iterations = (1..=current).map(|number| {
-        let (start, end) = times.get(&number).cloned().unwrap_or_default();
-        let reported = Role::ALL.into_iter().filter(|role| has_reported(files, *role, number));
-        let results: Map<_, _> =
-            reported.map(|role| (role.to_string(), json!({ "status": "completed" }))).collect();
-        let closed = layout::parse_iteration(timeline, number);
-        let is_closed = number < current || closed.is_some();
-        let (issues, resolved) = closed.unwrap_or_default();
-        let mut iteration = json!({
-            "number": number, "started_at": start, "agent_results": results, "issues_found": issues,
-            "resolved": resolved,
-        });
-        if let Some(text) = extensions.get(&number) {
-            iteration["extension"] = json!(text);
-        }
-        if is_closed {
-            iteration["completed_at"] = end.into();
-        }
-        iteration
-    });
-    let iterations: Vec<_> = iterations.collect();
-    let summary = files.get(layout::SUMMARY).map(String::as_str);
-    let title = summary.and_then(|text| text.lines().next()?.strip_prefix("# "));
-    let task = layout::parse_task(timeline);
+    let task = timeline.get(&1).and_then(|first| first.from_user.clone());
     if task.is_none() {
         lost.push(
             "the task: no iteration has ended, so that only the store and the master file have it".to_owned(),
         );
     }
-    let title = title.or(task.as_deref()).unwrap_or(cycle);
-    let task = task.clone().unwrap_or_else(|| title.to_owned());
-    let history: Vec<_> = std::iter::once(&task).chain(extensions.values().copied()).collect();
+    let title = summary.lines().next().and_then(|line| line.strip_prefix("# ")).map(str::to_owned);
+    let title = title.or_else(|| task.as_deref().map(title_of)).unwrap_or_else(|| cycle.to_owned());
+    let task = task.unwrap_or_else(|| title.clone());
+    let history: Vec<_> = std::iter::once(&task).chain(extensions.values()).collect();
     let added = extensions.iter().map(|(number, text)| format!("\n\n--- ITERATION {number} ---\n{text}"));
     let description = task.clone() + &added.collect::<String>();
     let agents: Map<_, _> = Role::ALL
         .into_iter()
         .map(|role| {
-            let is_done = done.contains(&role.as_str());
-            let completed = (1..=current).filter(|number| has_reported(files, role, *number)).count();
-            let status = if is_done { "completed" } else { "idle" };
-            (role.to_string(), json!({ "status": status, "iterations_completed": completed }))
+            let completed = reported.values().filter(|roles| roles.contains_key(&role)).count();
+            let status = if done.contains(&role) { "completed" } else { "idle" };
+            let mut agent = json!({ "status": status, "iterations_completed": completed });
+            if let Some((time, message)) =
+                timeline.get(&current).and_then(|section| section.reports.get(&role))
+            {
+                (agent["completed_at"], agent["last_message"]) = (json!(time), json!(message));
+            }
+            (role.to_string(), agent)
         })
         .collect();
     // In `aggregation` all four have reported, and the iteration is judged.
-    let phase = ["ra", "ep", "cd", "vas", "aggregation"][done.len()];
+    let phase = Role::ALL.get(done.len()).map_or("aggregation", |role| role.as_str());
     let mut rebuilt = json!({
         "cycle_id": cycle, "title": title, "description": description, "task_history": history, "status": "running",
         "created_at": created, "updated_at": created, "max_iterations": DEFAULT_MAX_ITERATIONS.max(current),
         "current_iteration": current, "agents": agents, "current_phase": phase, "completed_phases": done,
         "phase_errors": errors, "iterations": iterations, "coordination": { "feedback_log": feedback },
     });
-    // A final report about this iteration shows that the cycle was completed. It also has the iteration limit, so `limit` is
-    // set only then.
-    let summary_value = |field: &str| layout::summary_value(summary?, field);
+    // The final report is about the current iteration only if the cycle was completed with it.
     let limit = summary_value("Iterations")
-        .and_then(|value| value.strip_prefix(&format!("{current} of "))?.parse::<u32>().ok());
-    let limit = limit.filter(|_| done.len() == Role::ALL.len());
+        .and_then(|value| value.strip_prefix(&format!("{current} of "))?.parse::<u32>().ok())
+        .filter(|_| done.len() == Role::ALL.len());
     let nothing_is_open = limit.is_some() && summary_value("Open issues") == Some("0");
     if let Some(limit) = limit {
         rebuilt["status"] = "completed".into();
@@ -128,21 +95,108 @@ pub fn rebuild(cycle: &str, files: &BTreeMap<String, String>) -> Rebuilt {
         rebuilt["completed_at"] = summary_value("Ended").into();
         rebuilt["max_iterations"] = limit.into();
     }
-    let tasks = document.get_mut("plan").and_then(|plan| plan["tasks"].as_array_mut());
+    let tasks = sections.get_mut("plan").and_then(|plan| plan["tasks"].as_array_mut());
     for task in tasks.into_iter().flatten().filter(|_| nothing_is_open) {
         task["status"] = "completed".into();
     }
     let mut missing = vec![
-        "how many files each agent changed, its last message, and when it worked",
+        "how many files each agent changed",
         "to whom tasks are assigned",
-        "when exactly iterations began and ended",
-        "decisions and blockers",
+        "decisions and blockers, and whether a phase that has reported waits for one",
     ];
+    if !timeline.contains_key(&current) {
+        missing.push("the last message of each agent, and exactly when the last iteration began");
+    }
     missing.extend(limit.is_none().then_some("the iteration limit"));
     missing.extend((!nothing_is_open).then_some("the statuses of tasks"));
     lost.extend(missing.iter().map(|what| format!("{what}: no file has it")));
-    super::document::merge_partial(&mut rebuilt, &Value::Object(document));
+    super::document::merge_partial(&mut rebuilt, &Value::Object(sections));
     Rebuilt { document: rebuilt, lost }
+}
+
+/// Reads the sections of the document that have a file of their own. Also returns the phase of each section that cannot be read,
+/// and why. A section whose phase has never reported has no file yet.
+fn read_sections(
+    files: &BTreeMap<String, String>,
+    reported: &BTreeMap<u32, ReportTimes>,
+) -> (Map<String, Value>, Vec<(Role, String)>) {
+    type Reader = fn(&str) -> Result<Value, String>;
+    let sections: [(&str, Role, &str, Reader); 5] = [
+        ("requirements", Role::Analyst, layout::REQUIREMENTS, |text| {
+            Ok(json!(layout::parse_requirements(text)))
+        }),
+        ("exploration", Role::Planner, layout::EXPLORATION, |text| {
+            Ok(json!(layout::parse_exploration(text)))
+        }),
+        ("plan", Role::Planner, layout::PLAN, |text| layout::parse_plan(text).map(|plan| json!(plan))),
+        ("changes", Role::Developer, layout::CHANGES, |text| {
+            read_changes(text).map(|changes| json!(changes))
+        }),
+        ("test_results", Role::Validator, layout::TEST_RESULTS, |text| {
+            layout::parse_test_results(text).map(|results| json!(results))
+        }),
+    ];
+    let (mut read, mut unreadable) = (Map::new(), Vec::new());
+    for (name, role, path, parse) in sections {
+        let has_reported = reported.values().any(|roles| roles.contains_key(&role));
+        match files.get(path).map(|text| parse(text)) {
+            Some(Ok(value)) => {
+                read.insert(name.to_owned(), value);
+            }
+            None if has_reported => unreadable.push((role, format!("`{name}`: there is no file `{path}`"))),
+            None => {}
+            Some(Err(error)) => {
+                unreadable.push((role, format!("`{name}`: `{path}` cannot be read: {error}")));
+            }
+        }
+    }
+    (read, unreadable)
+}
+
+/// Returns the extension of each iteration that has one. The timeline has those of iterations that have ended. Feedback has that
+/// of the last one, too; older feedback may have been moved to a later iteration.
+fn extensions(feedback: &[Feedback], timeline: &BTreeMap<u32, TimelineSection>) -> BTreeMap<u32, String> {
+    let is_extension =
+        |entry: &&Feedback| entry.source == "user" && entry.kind == FeedbackKind::RequirementUpdate;
+    let from_feedback = feedback
+        .iter()
+        .filter(is_extension)
+        .filter_map(|entry| Some((entry.iteration?, entry.content.clone())));
+    let later = timeline.iter().filter(|(number, _)| **number > 1);
+    let from_timeline = later.filter_map(|(number, section)| Some((*number, section.from_user.clone()?)));
+    from_feedback.chain(from_timeline).collect()
+}
+
+fn iteration(
+    number: u32,
+    reported: Option<&ReportTimes>,
+    section: Option<&TimelineSection>,
+    extension: Option<&str>,
+    is_followed: bool,
+) -> Value {
+    let times = || reported.into_iter().flat_map(BTreeMap::values);
+    let first = times().map(|(first, _)| first).min();
+    let last = times().map(|(_, last)| last).max();
+    let results: Map<_, _> = reported
+        .into_iter()
+        .flat_map(BTreeMap::keys)
+        .map(|role| (role.to_string(), json!({ "status": "completed" })))
+        .collect();
+    let mut iteration = json!({
+        "number": number,
+        "started_at": section.map(|section| &section.started).or(first).map_or("", String::as_str),
+        "agent_results": results,
+        "issues_found": section.map_or(&[][..], |section| &section.open_issues),
+        "resolved": section.is_some_and(|section| section.is_resolved),
+    });
+    if let Some(text) = extension {
+        iteration["extension"] = json!(text);
+    }
+    if section.is_some() || is_followed {
+        iteration["completed_at"] =
+            section.map(|section| &section.ended).or(last).map_or("", String::as_str).into();
+    }
+    iteration
 }
 
 /// Reads `cd/changes.log`: entries and markers.
@@ -164,35 +218,40 @@ fn read_changes(text: &str) -> Result<Changes, String> {
     Ok(changes)
 }
 
-/// Returns the first and the last time of each iteration that any `changes.log` names.
-fn iteration_times(files: &BTreeMap<String, String>) -> BTreeMap<u32, (String, String)> {
-    let mut times: BTreeMap<u32, (String, String)> = BTreeMap::new();
-    for (_, text) in files.iter().filter(|(path, _)| path.ends_with("changes.log")) {
-        for line in text.lines() {
-            let Ok(value) = serde_json::from_str::<Value>(line) else { continue };
-            let Some(iteration) = value["iteration"].as_u64().and_then(|number| u32::try_from(number).ok())
-            else {
-                continue;
-            };
-            let time = value["timestamp"].as_str().unwrap_or_default().to_owned();
-            let (first, last) = times.entry(iteration).or_insert_with(|| (time.clone(), time.clone()));
+/// Iterations with higher numbers are taken for typing errors.
+const MAX_ITERATION: u32 = 10_000;
+
+/// The roles that have reported in an iteration, each with the first and the last time of its lines.
+type ReportTimes = BTreeMap<Role, (String, String)>;
+
+/// Returns the roles that have reported, by iteration: those whose `changes.log` has a line of it. For `cd` that must be the
+/// marker that its coding has ended, because each changed file is a line, too.
+fn reported_roles(files: &BTreeMap<String, String>) -> BTreeMap<u32, ReportTimes> {
+    let mut reported: BTreeMap<u32, ReportTimes> = BTreeMap::new();
+    for role in Role::ALL {
+        let Some(log) = files.get(&format!("{role}/changes.log")) else { continue };
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut times: BTreeMap<u32, (String, String)> = BTreeMap::new();
+        let mut with_marker = BTreeSet::new();
+        for line in lines {
+            let number = line["iteration"].as_u64().and_then(|number| u32::try_from(number).ok());
+            let Some(number) = number else { continue };
+            let time = line["timestamp"].as_str().unwrap_or_default().to_owned();
+            let (first, last) = times.entry(number).or_insert_with(|| (time.clone(), time.clone()));
             if time < *first {
                 first.clone_from(&time);
             }
             if time > *last {
-                last.clone_from(&time);
+                *last = time;
+            }
+            if line.get("marker").is_some() {
+                with_marker.insert(number);
             }
         }
+        times.retain(|number, _| role != Role::Developer || with_marker.contains(number));
+        for (number, times) in times {
+            reported.entry(number).or_default().insert(role, times);
+        }
     }
-    times.retain(|number, _| *number < 10_000);
-    times
-}
-
-/// Returns whether the `changes.log` of a role has a line of the iteration; for `cd`, the marker that closes its code.
-fn has_reported(files: &BTreeMap<String, String>, role: Role, iteration: u32) -> bool {
-    let Some(log) = files.get(&format!("{role}/changes.log")) else { return false };
-    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    lines.any(|line| {
-        line["iteration"] == iteration && (role != Role::Developer || line.get("marker").is_some())
-    })
+    reported
 }

@@ -4,6 +4,7 @@
 //! The phases are `ra` (requirements), `ep` (exploration and plan), `cd` (code) and `vas` (validation).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use protocol::checks::{CheckResult, CheckSpec};
@@ -123,6 +124,50 @@ fn a_completed_cycle_is_rebuilt_as_completed() {
     driver.report("ra", json!({ "unchanged": true }));
     let running = found(&driver);
     assert_eq!((running.status, running.current_iteration), (Status::Running, 2));
+}
+
+/// Regression: a completed cycle that a user had extended was rebuilt as completed until an agent had reported.
+#[test]
+fn an_extension_without_a_report_is_rebuilt_as_an_open_iteration() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.good_iteration();
+    driver.extend("more", None).unwrap();
+    let rebuilt = rebuild("c", &files(&driver)).document;
+    assert_eq!(
+        (&rebuilt["status"], &rebuilt["current_iteration"], &rebuilt["current_phase"]),
+        (&json!("running"), &json!(2), &json!("ra"))
+    );
+}
+
+/// Regression: feedback that is moved to a later iteration hid the extensions of the iterations that failed before.
+#[test]
+fn every_extension_of_iterations_that_failed_is_rebuilt() {
+    let definition = Definition { max_attempts: NonZeroU32::MIN, ..Definition::new("Add login") };
+    let mut driver = Driver::start(definition);
+    driver.good_iteration();
+    for text in ["first", "second"] {
+        driver.extend(text, None).unwrap();
+        driver.fail("ra", "crashed");
+    }
+    driver.extend("third", None).unwrap();
+    let before = driver.master_file();
+    let rebuilt: MasterFile = serde_json::from_value(rebuild("c", &files(&driver)).document).unwrap();
+    assert_eq!(rebuilt.task_history, ["Add login", "first", "second", "third"]);
+    assert_eq!(rebuilt.description, before.description);
+    let times = |file: &MasterFile| -> Vec<_> {
+        file.iterations.iter().map(|it| (it.started_at.clone(), it.completed_at.clone())).collect()
+    };
+    assert_eq!(times(&rebuilt)[..3], times(&before)[..3]);
+}
+
+/// Regression: a section whose phase had not worked yet was called lost.
+#[test]
+fn a_phase_that_has_not_worked_yet_has_lost_nothing() {
+    let mut driver = Driver::start(Definition::new("Add login"));
+    driver.report("ra", json!({ "specification": "FR-001" }));
+    let rebuilt = rebuild("c", &files(&driver));
+    assert_eq!(rebuilt.document["phase_errors"], json!([]));
+    assert!(rebuilt.lost.iter().all(|lost| !lost.contains("there is no file")), "{:?}", rebuilt.lost);
 }
 
 #[test]
