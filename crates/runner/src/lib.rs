@@ -34,10 +34,10 @@ pub use recovery::{
     salvaged_kind, unpack, verify,
 };
 pub use run::{
-    AnswerError, AttemptEndRecord, AttemptRecord, DocumentAt, EditError, Edited, EngineRecord, FirstAnswer,
-    History, Journal, JudgedExternalWrite, LoadError, OpenError, ReadRevisionError, RejectedWrite,
-    RequestError, RunAtRevision, RunOptions, RunSpec, SequenceConflict, StoppedBy, Summary, answer, edit,
-    fast_forward_refusal, for_each_entry, open, read_document, read_spec, rebuild_document, record_refusal,
-    request,
+    AnswerError, AttemptEndRecord, AttemptRecord, DocumentAt, EarlyAnswer, EditError, Edited, EngineRecord,
+    FirstAnswer, History, Journal, JudgedExternalWrite, LoadError, OpenError, ReadRevisionError,
+    RejectedWrite, RequestError, RunAtRevision, RunOptions, RunSpec, SequenceConflict, StoppedBy, Summary,
+    answer, edit, fast_forward_refusal, for_each_entry, open, read_document, read_spec, rebuild_document,
+    record_refusal, request,
 };
 pub use views::view_marks_of_host;

@@ -113,6 +113,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let answered =
             runner::answer(&mut journal, workspace::person_author(), &step, id.turn, answer.clone()).await;
         let turn = answered.map_err(|error| refused(&run, &id, error))?;
+        control::report_early_answers(&mut journal);
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
         // Without an engine, this command completes the step and writes the views.
         let has_engine = views::make_deferred_transitions(&workspace, &store, &run).await?;

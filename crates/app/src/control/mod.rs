@@ -137,6 +137,7 @@ impl ControlRequest {
         let run = journal.run.clone();
         let (request, reason) = (self.request.clone(), self.reason.clone());
         let committed = runner::request(journal, workspace::person_author(), request, reason).await;
+        report_early_answers(journal);
         committed.map(drop).map_err(|error| self.failed(&run, error.into()))
     }
 
@@ -162,6 +163,11 @@ enum LockOutcome<'a> {
         /// Whether a signal such as Ctrl-Z has stopped it.
         stopped: bool,
     },
+}
+
+/// Reports the answer files that commits of this process have moved aside.
+pub(crate) fn report_early_answers(journal: &mut Journal) {
+    std::mem::take(&mut journal.early_answers).iter().for_each(output::note);
 }
 
 /// Returns the failure of a request that could stop only the attempts on this host.

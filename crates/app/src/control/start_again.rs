@@ -52,6 +52,7 @@ pub(crate) async fn start_again(
             other => Failure::from(other),
         }
     })?;
+    control::report_early_answers(&mut journal);
     // The request is in the store, where other runs find this one unfinished and leave its branch alone.
     drop(lease);
     engine::drive(workspace, store, engine_config, run, EngineRequest::to_resume(None), args).await

@@ -8,6 +8,7 @@ use supervisor::git::WorktreeOptions;
 
 use super::profiles::AgentFlags;
 use super::{EngineArgs, detach, drive, engine_config, require_known_roles, require_profiles};
+use crate::control;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::{RehearseFlag, ScriptSteps};
@@ -115,7 +116,10 @@ async fn open(
 ) -> Result<(), Failure> {
     let opened = runner::open(store, &workspace.clock, kind, workspace::person_author(), spec).await;
     match opened {
-        Ok(_) => Ok(()),
+        Ok(mut journal) => {
+            control::report_early_answers(&mut journal);
+            Ok(())
+        }
         Err(error @ OpenError::Exists(_)) => Err(Failure::new(Exit::Refused, error)
             .hint(format!(
                 "run `callboard resume {run}` to continue it, or choose another name with `--run-id`"

@@ -1,25 +1,23 @@
 //! Answer files: while a step waits, a file may answer it. The engine watches the file and commits the answer.
 //!
-//! A file that is written for one question gets the turn into its name before its answer is committed. So it answers once,
-//! and an engine that is killed in between finds it again. A file that is there before its question is no answer: an agent
-//! could approve its own work with it. The file of conditions is only read: several questions may wait for what it says.
+//! Before an answer is committed, its file is renamed to a name with the turn. So it answers once, and an engine that is killed
+//! between the two finds it again. The file of conditions is only read: several questions may wait for what it says. Files that
+//! are there before their question are moved aside (`run/journal/early_answers.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use linux::DirWatch;
 use protocol::entry::{Author, Evidence};
 use protocol::run::{Change, Fact, TurnStatus};
-use protocol::{Answer, AnswerFile, Revision, StepId, Turn};
+use protocol::{Answer, AnswerFile, StepId, Turn};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::{Engine, EngineError};
-use crate::engine::Notice;
-use crate::run::Journal;
+use super::{Engine, EngineError, Notice};
+use crate::run::{Journal, taken_path};
 
 /// A question of a step.
 type QuestionId = (StepId, Turn);
@@ -27,7 +25,11 @@ type QuestionId = (StepId, Turn);
 /// The files that are watched, one for each question that has one.
 #[derive(Debug)]
 pub(super) struct AnswerFiles {
-    watched: BTreeMap<QuestionId, WatchTask>,
+    /// Without a task if its directory cannot be watched.
+    watched: BTreeMap<QuestionId, Option<WatchTask>>,
+    /// The questions whose early files were moved aside when they were committed: those of this engine, and those that were open
+    /// when it began. Another host that asks a question does not see the files here.
+    known: BTreeSet<QuestionId>,
     sender: mpsc::UnboundedSender<QuestionId>,
     written: mpsc::UnboundedReceiver<QuestionId>,
 }
@@ -43,9 +45,11 @@ impl Drop for WatchTask {
 }
 
 impl AnswerFiles {
-    pub(super) fn new() -> Self {
+    /// Of the run that an engine has just loaded.
+    pub(super) fn new(journal: &Journal) -> Self {
         let (sender, written) = mpsc::unbounded_channel();
-        Self { watched: BTreeMap::new(), sender, written }
+        let known = open_questions(journal).into_iter().collect();
+        Self { watched: BTreeMap::new(), known, sender, written }
     }
 
     /// Waits until a watched file is written, and returns its question. Cancel-safe.
@@ -67,78 +71,46 @@ impl Engine<'_> {
                 continue;
             }
             let Some(file) = self.journal.machine().answer_file(&question.0) else { continue };
-            let watch = watch(&self.dir_watcher, &file).map_err(|error| error.to_string());
-            let sender = self.answer_files.sender.clone();
-            let id = question.clone();
-            let watch_error = watch.as_ref().err().cloned();
-            let task = tokio::spawn(async move {
-                let Ok(watch) = watch else { return };
-                while watch.written().await.is_ok() && sender.send(id.clone()).is_ok() {}
-            });
-            self.answer_files.watched.insert(question.clone(), WatchTask(task.abort_handle()));
-            if let Some(reason) = watch_error {
-                self.notice_no_answer(
-                    &question,
-                    &file,
-                    &format!("its directory cannot be watched: {reason}"),
-                );
+            if self.answer_files.known.insert(question.clone()) {
+                let early = self.journal.move_answer_files(&question.0, question.1);
+                self.journal.early_answers.extend(early);
+                self.notice_early_answers(&[]);
             }
+            let task = match watch(&self.dir_watcher, &file) {
+                Ok(watch) => {
+                    let (sender, id) = (self.answer_files.sender.clone(), question.clone());
+                    let task = tokio::spawn(async move {
+                        while watch.written().await.is_ok() && sender.send(id.clone()).is_ok() {}
+                    });
+                    Some(WatchTask(task.abort_handle()))
+                }
+                Err(error) => {
+                    let reason =
+                        format!("changes of it are not noticed, its directory cannot be watched: {error}");
+                    self.notice_no_answer(&question, Path::new(file.path()), &reason);
+                    None
+                }
+            };
+            self.answer_files.watched.insert(question.clone(), task);
             self.read_answer_file(&question).await?;
         }
         Ok(())
     }
 
-    /// Moves files aside that are there before the first engine of the run shows the questions that it begins with.
-    pub(super) fn move_files_before_run(&mut self) {
-        if self.journal.position.revision == Revision(1) {
-            let questions = open_questions(&self.journal);
-            questions.iter().for_each(|question| self.move_early_files(question));
+    /// Reports the files that the commit of these changes has moved aside. Those of its questions are not moved again.
+    pub(super) fn notice_early_answers(&mut self, changes: &[Change]) {
+        let run = &self.journal.state.run;
+        let asked = changes.iter().filter_map(|change| match change {
+            Change::Waiting { step, .. } => Some((step.clone(), run.active_turns.get(step)?.turn)),
+            _ => None,
+        });
+        self.answer_files.known.extend(asked);
+        for early in std::mem::take(&mut self.journal.early_answers) {
+            self.notice_no_answer(&(early.step.clone(), early.turn), &early.path, &early.reason());
         }
     }
 
-    /// Moves files aside that are there before the questions of an entry are committed. Afterwards a program may have read a
-    /// question, and written its answer.
-    pub(super) fn move_files_before_commit(&mut self, changes: &[Change]) {
-        let asked: BTreeSet<_> = changes
-            .iter()
-            .filter_map(|change| match change {
-                Change::Waiting { step, .. } => Some(step),
-                _ => None,
-            })
-            .collect();
-        if asked.is_empty() {
-            return;
-        }
-        let mut questions = open_questions(&self.journal);
-        questions.retain(|(step, _)| asked.contains(step));
-        questions.iter().for_each(|question| self.move_early_files(question));
-    }
-
-    fn move_early_files(&mut self, question: &QuestionId) {
-        if self.views.repo_missing() {
-            return;
-        }
-        let Some(AnswerFile::OneQuestion(path)) = self.journal.machine().answer_file(&question.0) else {
-            return;
-        };
-        let path = Path::new(&path);
-        for early in [path.to_owned(), taken_path(path, question.1)] {
-            let aside = with_suffix(&early, "early");
-            let reason = match fs::rename(&early, &aside) {
-                Ok(()) => format!(
-                    "it was written before the question was asked, and was moved to `{}`",
-                    aside.display()
-                ),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => format!(
-                    "it was written before the question was asked, and cannot be moved aside: {error}"
-                ),
-            };
-            self.notice_no_answer(question, &AnswerFile::OneQuestion(early.display().to_string()), &reason);
-        }
-    }
-
-    /// Makes the directories for answers, before a view names them. What cannot be made is reported when it is watched.
+    /// Makes the directories for answers, before a view names them. A failure is reported later, when the directory is watched.
     pub(super) fn make_answer_dirs(&self) {
         let machine = self.journal.machine();
         for (step, _) in self.journal.state.run.waiting_steps() {
@@ -157,18 +129,16 @@ impl Engine<'_> {
         let is_open =
             active.is_some_and(|active| active.turn == *turn && active.status == TurnStatus::Waiting);
         let Some(file) = self.journal.machine().answer_file(step).filter(|_| is_open) else { return Ok(()) };
-        let answer = match self.find_answer(question, &file) {
-            Ok(Some(answer)) => answer,
+        let read = self.find_answer(question, &file).and_then(|found| {
+            let Some(answer) = found else { return Ok(None) };
+            let verdict = self.journal.machine().parse_answer(step, &answer)?;
+            Ok(Some((answer, verdict)))
+        });
+        let (answer, verdict) = match read {
+            Ok(Some(read)) => read,
             Ok(None) => return Ok(()),
             Err(reason) => {
-                self.notice_no_answer(question, &file, &reason);
-                return Ok(());
-            }
-        };
-        let verdict = match self.journal.machine().parse_answer(step, &answer) {
-            Ok(verdict) => verdict,
-            Err(reason) => {
-                self.notice_no_answer(question, &file, &reason);
+                self.notice_no_answer(question, Path::new(file.path()), &reason);
                 return Ok(());
             }
         };
@@ -189,18 +159,19 @@ impl Engine<'_> {
             AnswerFile::Conditions(_) => read(path),
             AnswerFile::OneQuestion(_) => {
                 let taken = taken_path(path, *turn);
-                if let Some(answer) = read(&taken)? {
-                    return Ok(Some(answer));
+                let earlier = read(&taken);
+                // A taken file that is no answer, because its writer had not finished, does not hide the next version.
+                if matches!(earlier, Ok(Some(_))) || read(path)?.is_none() {
+                    return earlier;
                 }
-                let Some(_) = read(path)? else { return Ok(None) };
                 fs::rename(path, &taken).map_err(|error| format!("it cannot be moved aside: {error}"))?;
                 read(&taken)
             }
         }
     }
 
-    /// Returns the author of an answer in a file: the file itself, because its writer is not known. Returns `None` for
-    /// a shared file of conditions: the engine finds that they hold.
+    /// Returns the author of an answer in a file: the file itself, because its writer is not known. Returns `None` for the file
+    /// of conditions: the author is the engine, which has found that they hold.
     fn author_of(&self, file: &AnswerFile) -> Option<Author> {
         let path = match file {
             AnswerFile::OneQuestion(path) => Path::new(path),
@@ -210,8 +181,8 @@ impl Engine<'_> {
         Some(Author::Person { name: format!("the file {name}"), host: self.engine_config.host().to_owned() })
     }
 
-    fn notice_no_answer(&mut self, (step, turn): &QuestionId, file: &AnswerFile, reason: &str) {
-        let path = PathBuf::from(file.path());
+    fn notice_no_answer(&mut self, (step, turn): &QuestionId, path: &Path, reason: &str) {
+        let path = path.to_owned();
         self.observer.notice(Notice::InvalidAnswerFile { step, turn: *turn, path, reason });
     }
 }
@@ -234,17 +205,6 @@ fn read(path: &Path) -> Result<Option<String>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("it cannot be read: {error}")),
     }
-}
-
-/// Returns the path of a file that was taken as the answer of a turn: `r1__ship#2.json`.
-fn taken_path(path: &Path, turn: Turn) -> PathBuf {
-    with_suffix(path, turn)
-}
-
-/// Appends to the name of an answer file. The id of a step cannot contain `#`, so that this is the answer file of no other step.
-fn with_suffix(path: &Path, suffix: impl Display) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}#{suffix}.json"))
 }
 
 fn open_questions(journal: &Journal) -> Vec<QuestionId> {

@@ -205,14 +205,7 @@ impl Engine<'_> {
         };
         let marks = context.views.clone();
         let by = by.unwrap_or_else(|| self.engine_config.author.clone());
-        let written = match self.journal.prepare(by, input, decision, context) {
-            Ok(prepared) => {
-                self.move_files_before_commit(&prepared.entry.changes);
-                self.journal.write_prepared(prepared).await
-            }
-            Err(error) => Err(error),
-        };
-        let entry = match written {
+        let entry = match self.journal.commit(by, input, decision, context).await {
             Ok(entry) => entry,
             Err(error) => {
                 self.views.put_back_view_marks(marks);
@@ -225,6 +218,7 @@ impl Engine<'_> {
         tracing::debug!(%revision, changes = ?entry.changes, "committed");
         self.observer.notice(Notice::Committed { machine: self.journal.machine(), revision, entry: &entry });
         self.write_report_view(&entry.input);
+        self.notice_early_answers(&entry.changes);
         if entry.changes.iter().any(|change| matches!(change, Change::Status { .. })) {
             self.show_status_now();
         }

@@ -108,6 +108,7 @@ impl<'o> Engine<'o> {
     ) -> Self {
         let (event_sender, events) = mpsc::unbounded_channel();
         let this_host = ThisHost::of(journal.store.as_ref(), engine_config.host());
+        let answer_files = AnswerFiles::new(&journal);
         let repository = Path::new(&journal.spec.options.location.repo_dir);
         Self {
             views: RunViews::new(
@@ -128,7 +129,7 @@ impl<'o> Engine<'o> {
             performed: BTreeSet::new(),
             partial_reports: PartialReports::default(),
             deadlines: Deadlines::default(),
-            answer_files: AnswerFiles::new(),
+            answer_files,
             asked: BTreeSet::new(),
             start_recorded: false,
             interrupts: 0,

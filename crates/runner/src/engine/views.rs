@@ -107,7 +107,6 @@ impl Engine<'_> {
         if self.views.repo_missing {
             return Ok(());
         }
-        self.move_files_before_run();
         let views = self.journal.document().views();
         let marks = view_marks_of_host(&self.journal.views, self.views.host.as_deref());
         let marked = |view: &View| marks.iter().find(|mark| mark.path == view.path).map(|mark| mark.revision);

@@ -22,8 +22,8 @@ pub use external_write::{JudgedExternalWrite, RejectedWrite, rebuild_document};
 pub use history::{
     AttemptEndRecord, AttemptRecord, EngineRecord, History, StoppedBy, fast_forward_refusal, for_each_entry,
 };
-pub use journal::Journal;
-pub(crate) use journal::{CommitContext, ReloadError, outbox_item};
+pub(crate) use journal::{CommitContext, ReloadError, outbox_item, taken_path};
+pub use journal::{EarlyAnswer, Journal};
 pub use load::{LoadError, read_spec};
 pub(crate) use load::{decode, find_kind, fold, load_machine, load_spec, open_machine};
 pub use request::{RequestError, record_refusal, request};

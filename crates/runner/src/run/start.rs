@@ -107,6 +107,7 @@ pub async fn open(
         views: Vec::new(),
         external_write: None,
         judged_external_write: None,
+        early_answers: Vec::new(),
     };
     // The field holds the digest of the whole spec, not only of the definition.
     let input = Input::Opened { spec_digest: digest.to_string() };

@@ -1,5 +1,7 @@
 //! A run in memory, and the only way to change it: decide, then commit.
 
+mod early_answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,9 @@ use store::{
     Commit, CommitError, ExternalWrite, LoadedRun, NewEntries, OutboxItem, Part, Position, ReadError,
     SNAPSHOT_EVERY, Store, Unavailable, ViewMark, WriteId,
 };
+
+pub use early_answers::EarlyAnswer;
+pub(crate) use early_answers::taken_path;
 
 use super::load::{LoadError, decode, find_kind, fold, load_machine, load_spec, open_machine, parts_at};
 use crate::clock::Clock;
@@ -36,6 +41,8 @@ pub struct Journal {
     pub external_write: Option<ExternalWrite>,
     /// How this journal has judged the last external write, until the engine takes it to tell the user.
     pub(crate) judged_external_write: Option<JudgedExternalWrite>,
+    /// The answer files that commits have moved aside, until they are taken to tell the user.
+    pub early_answers: Vec<EarlyAnswer>,
 }
 
 /// What a commit contains besides the decision.
@@ -48,15 +55,6 @@ pub(crate) struct CommitContext {
     pub(crate) views: Vec<ViewMark>,
     /// The back-off after the first failure; each later one doubles it.
     pub(crate) backoff: Duration,
-}
-
-/// An entry that the run contains and the store does not have yet.
-#[derive(Debug)]
-pub(crate) struct PreparedCommit {
-    pub(crate) entry: Entry,
-    /// The parts of the document that the entry changed.
-    changed: Vec<String>,
-    context: CommitContext,
 }
 
 /// Why a decision that met a conflict cannot be made again on the newest state.
@@ -127,6 +125,7 @@ impl Journal {
             views: loaded.views,
             external_write: loaded.external_write,
             judged_external_write: None,
+            early_answers: Vec::new(),
         })
     }
 
@@ -219,18 +218,6 @@ impl Journal {
         decision: Decision,
         context: CommitContext,
     ) -> Result<Entry, CommitError> {
-        let prepared = self.prepare(by, input, decision, context)?;
-        self.write_prepared(prepared).await
-    }
-
-    /// Makes the entry of a decision that `state.run` already contains, and records it in the document.
-    pub(crate) fn prepare(
-        &mut self,
-        by: Author,
-        input: Input,
-        decision: Decision,
-        context: CommitContext,
-    ) -> Result<PreparedCommit, CommitError> {
         // Reported as a conflict, because the caller then reloads the run, which judges the write.
         if self.external_write.is_some() {
             let (run, revision) = (self.run.clone(), self.position.revision);
@@ -248,12 +235,6 @@ impl Journal {
         };
         self.state.fold_timers_and_hosts(&entry);
         let changed = self.record(&entry);
-        Ok(PreparedCommit { entry, changed, context })
-    }
-
-    /// Writes the commit. After an error the run must be [reloaded](Self::reload).
-    pub(crate) async fn write_prepared(&mut self, prepared: PreparedCommit) -> Result<Entry, CommitError> {
-        let PreparedCommit { entry, changed, context } = prepared;
         let revision = self.position.revision.next();
         let snapshot = revision.0.is_multiple_of(SNAPSHOT_EVERY).then(|| self.state.encode_snapshot());
         let outbox: Vec<_> = entry.actions.iter().map(outbox_item).collect();
@@ -275,7 +256,13 @@ impl Journal {
             snapshot,
             summary: self.summary().encode(),
         };
-        self.position = self.write(commit).await?;
+        let early_answers = self.move_files_before_commit(&entry.changes);
+        self.position = self.write(commit).await.inspect_err(|error| {
+            if !matches!(error, CommitError::OutcomeUnknown { .. }) {
+                early_answers::put_back(&early_answers);
+            }
+        })?;
+        self.early_answers.extend(early_answers);
         self.outbox.retain(|item| !context.acknowledged.contains(&item.id));
         self.outbox.extend(outbox);
         crate::views::merge_view_marks(&mut self.views, context.views);

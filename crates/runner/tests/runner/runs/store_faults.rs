@@ -1,15 +1,18 @@
 //! Commits that the store does not answer, or answers wrongly.
 
+use std::fs;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use protocol::edit::Patch;
 use protocol::run::{Request, RunStatus};
-use protocol::{Outcome, PROTOCOLS, Revision};
+use protocol::steps::{Definition, Steps};
+use protocol::{Outcome, PROTOCOLS, Revision, RunId, protocol_kind};
 use runner::{Clock, EditError, Engine, EngineExit, EngineRequest, Journal, Notice, Observer, RequestError};
 use store::{CommitError, LockPurpose, Store, Unavailable};
 use testkit::TempStore;
 use testkit::harness::peer_cycle::start_planning;
-use testkit::harness::{CommitFault, FaultyStore};
+use testkit::harness::{self, CommitFault, FaultyStore};
 use tokio::sync::mpsc;
 
 use super::harness::{engine_config_without_shim, open_run_with, test_author};
@@ -65,6 +68,30 @@ async fn a_conflict_without_another_writer_is_an_outage() {
     let is_false_conflict =
         matches!(&error, RequestError::Commit(CommitError::Unavailable(Unavailable::FalseConflict { .. })));
     assert!(is_false_conflict, "{error:?}");
+}
+
+/// Regression: an engine that was no longer the engine of its run moved the answer of a person aside.
+#[tokio::test]
+async fn a_refused_commit_leaves_answer_files_where_they_are() {
+    let temp_store = TempStore::new();
+    let faulty = FaultyStore::new(temp_store.store().await);
+    let store: Arc<dyn Store> = Arc::<FaultyStore>::clone(&faulty);
+    let mut definition = harness::one_step("ship", NonZeroU32::MIN);
+    definition.workflow.steps[0].agent = "person".to_owned();
+    let run = RunId::new("trial").unwrap();
+    let spec = harness::run_spec(&Definition::from(definition), &run, temp_store.path(), None);
+    let inputs = temp_store.path().join(".agents/runs/trial/manual_inputs");
+    let answer = inputs.join("trial__ship.json");
+    fs::create_dir_all(&inputs).unwrap();
+    fs::write(&answer, r#"{"approved": true}"#).unwrap();
+    let clock = Clock::system();
+    let open = || runner::open(&store, &clock, protocol_kind::<Steps>(), test_author(), spec.clone());
+    faulty.set_faults(CommitFault::TooLarge, 1);
+    open().await.unwrap_err();
+    assert!(answer.exists());
+    let journal = open().await.unwrap();
+    assert_eq!(journal.early_answers.len(), 1);
+    assert!(!answer.exists() && inputs.join("trial__ship#early-1.json").exists());
 }
 
 /// Lets the commit after a start fail with a conflict, and counts the processes that are started.

@@ -226,6 +226,27 @@ fn a_file_that_is_there_before_the_run_is_no_answer() {
     assert_eq!(test_env.callboard(&["inbox", "--json"]).run().json().as_array().map_or(0, Vec::len), 2);
 }
 
+/// Regression: the file was taken, because the engine looked for early files of its own questions only.
+#[test]
+fn a_file_that_is_there_before_another_command_asks_the_question_is_no_answer() {
+    let test_env = with_workflow(
+        "name: trial\nsteps:\n  - {id: slow, agent: coder, prompt: task.md}\n  - {id: code, agent: coder, prompt: task.md, max_attempts: 1}\n  - {id: ship, agent: person, needs: [code]}\n",
+    );
+    test_env.script_agent(&["slow * hang", "code * exit 1"]);
+    let engine = test_env.run(&["--jobs", "2", "--on-failure", "continue"]).start();
+    test_env.wait_for_view("trial", "it fails", |view| status(view, "code") == "FAILED");
+    let inputs = test_env.repo().join(".agents/runs/trial/manual_inputs");
+    fs::create_dir_all(&inputs).unwrap();
+    fs::write(inputs.join("trial__ship.json"), r#"{"approved": true}"#).unwrap();
+    let skipped = test_env.callboard(&["skip", "trial", "code", "--reason", "not needed"]).run();
+    assert_eq!(skipped.code, 0, "{}", skipped.transcript());
+    assert!(skipped.stderr.contains("written before the question"), "{}", skipped.transcript());
+    test_env.wait_for_view("trial", "it asks", |view| status(view, "ship") == "WAITING_ON_HUMAN");
+    assert!(inputs.join("trial__ship#early-1.json").exists());
+    test_env.callboard(&["stop", "trial"]).run();
+    engine.wait();
+}
+
 #[test]
 fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
     let test_env = with_workflow(WORKFLOW);
