@@ -79,7 +79,7 @@ async fn a_refused_commit_leaves_answer_files_where_they_are() {
     let mut definition = harness::one_step("ship", NonZeroU32::MIN);
     definition.workflow.steps[0].agent = "person".to_owned();
     let run = RunId::new("trial").unwrap();
-    let spec = harness::run_spec(&Definition::from(definition), &run, temp_store.path(), None);
+    let spec = harness::run_spec(Definition::from(definition), &run, temp_store.path(), None);
     let inputs = temp_store.path().join(".agents/runs/trial/manual_inputs");
     let answer = inputs.join("trial__ship.json");
     fs::create_dir_all(&inputs).unwrap();
