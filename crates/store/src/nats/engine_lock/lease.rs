@@ -82,9 +82,12 @@ fn held_leases() -> MutexGuard<'static, BTreeSet<String>> {
 
 impl LeaseMessage {
     fn is_over(&self, this_process: &ProcessIdentity) -> bool {
+        // Boot id, pid and start time can be the same in two copies of one virtual machine, so only the host's name counts.
+        let is_here = self.host == linux::host_name();
         !self.held
-            || (self.host == linux::host_name() && self.process.has_certainly_ended())
-            || (self.process == *this_process && !held_leases().contains(&self.id))
+            || (is_here
+                && (self.process.has_certainly_ended()
+                    || (self.process == *this_process && !held_leases().contains(&self.id))))
     }
 
     fn holder(self) -> EngineHolder {
@@ -229,4 +232,29 @@ impl Renewal {
 enum RenewalOutcome {
     Written,
     Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_on_its_own_host_a_process_shows_that_a_lease_is_over() {
+        let us = ProcessIdentity::of_self().unwrap();
+        let is_over = |host: &str, process: &ProcessIdentity| {
+            let lease = LeaseMessage {
+                id: "of another lock".to_owned(),
+                held: true,
+                purpose: LockPurpose::Engine,
+                host: host.to_owned(),
+                process: process.clone(),
+            };
+            lease.is_over(&us)
+        };
+        let ended = ProcessIdentity { pid: u32::MAX, ..us.clone() };
+        let here = linux::host_name();
+        assert!(is_over(&here, &us), "this process no longer holds it");
+        assert!(is_over(&here, &ended));
+        assert!(!is_over("other", &us) && !is_over("other", &ended));
+    }
 }
