@@ -67,14 +67,16 @@ impl Arguments {
     fn answer(&self) -> Result<Answer, Failure> {
         let given = (self.kind, self.option.clone(), self.reason.clone(), self.text.clone());
         match given {
-            (None, None, None, Some(text)) => Ok(Answer::Text { text }),
+            (None, None, None, Some(text)) if !text.trim().is_empty() => Ok(Answer::Text { text }),
             (Some(AnswerKind::Approve), None, None, text) => Ok(Answer::Approve { text }),
             (Some(AnswerKind::Reject), None, Some(reason), None) if !reason.trim().is_empty() => {
                 Ok(Answer::Reject { reason })
             }
             (Some(AnswerKind::Choose), Some(option), reason, None) => Ok(Answer::Choose { option, reason }),
             (Some(AnswerKind::Resolve), None, None, text) => Ok(Answer::Resolve { text }),
-            (Some(AnswerKind::Workaround), None, None, Some(text)) => Ok(Answer::Workaround { text }),
+            (Some(AnswerKind::Workaround), None, None, Some(text)) if !text.trim().is_empty() => {
+                Ok(Answer::Workaround { text })
+            }
             (kind, ..) => {
                 let usage = match kind {
                     None => "--text TEXT",
@@ -115,7 +117,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let turn = answered.map_err(|error| refused(&run, &id, error))?;
         control::report_early_answers(&mut journal);
         output::message(format_args!("answered `{run}/{step}#{turn}`: {answer}"));
-        // Without an engine, this command completes the step and writes the views.
+        // If there is no engine, this command makes the transitions that follow, and writes the views.
         let has_engine = views::make_deferred_transitions(&workspace, &store, &run).await?;
         // If the answer ended a run of `issue`, its observations go into `learnings.json`.
         learnings::add_if_ended(&workspace, &store, &journal).await?;
@@ -137,7 +139,8 @@ fn not_answerable(run: &RunId, item: &InboxItemId, machine: &dyn Machine) -> Fai
         .open_items()
         .into_iter()
         .find(|open| open.step == item.step && Some(&open.item) == item.item.as_ref());
-    let failure = Failure::new(Exit::Refused, format_args!("cannot answer `{run}/{item}`"));
+    let what = format_args!("`{run}/{item}` is not the question of a step, so it cannot be answered here");
+    let failure = Failure::new(Exit::Refused, what).code(Code::Refused);
     match open {
         Some(open) => failure.hint(open.hint),
         None => failure.hint("run `callboard inbox` to list the open questions"),

@@ -254,8 +254,11 @@ fn a_rejection_needs_a_reason_and_is_named_to_the_step_that_it_sends_back() {
         r#"code * do echo "$LOOP_BACK_FROM:$LOOP_BACK_REPORT" >"$shared/env"; write_report COMPLETED coded"#,
     ]);
     assert_eq!(test_env.run(&["--exit-when-waiting"]).run().code, 4);
-    let blank = test_env.callboard(&["answer", "trial/review", "reject", "--reason", " "]).run();
-    assert_eq!(blank.code, 2, "{}", blank.transcript());
+    for blank in [&["reject", "--reason", " "][..], &["workaround", "--text", ""], &["--text", " "]] {
+        let refused = test_env.callboard(&[&["answer", "trial/review"], blank].concat()).run();
+        assert_eq!(refused.code, 2, "{}", refused.transcript());
+        assert!(refused.stderr.contains("the answer is incomplete"), "{}", refused.transcript());
+    }
     assert_eq!(
         test_env.callboard(&["answer", "trial/review", "reject", "--reason", "too dark"]).run().code,
         0
