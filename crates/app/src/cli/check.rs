@@ -50,7 +50,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if json {
         let files = checked.iter().map(|(path, checked)| match checked {
             Ok(checked) => serde_json::to_value(checked).expect("BUG: what we print is plain data"),
-            Err(failure) => json!({ "file": path, "error": failure.message, "causes": failure.causes }),
+            Err(failure) => json!({
+                "file": path.to_string_lossy(), "error": failure.message, "causes": failure.causes, "hints": failure.hints,
+            }),
         });
         output::json_pretty(&files.collect::<Vec<_>>());
     } else {
@@ -69,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(exits.max_by_key(|exit| exit.code()).expect("BUG: clap requires a path"))
 }
 
-/// Prints the findings to stdout, and the number of errors to stderr.
+/// Prints the findings to stdout, then `ok:` if none is an error; else the number of errors to stderr.
 fn show(checked: &Checked, with_file_name: bool) {
     let file = checked.file.display();
     for finding in &checked.findings {
@@ -80,7 +82,7 @@ fn show(checked: &Checked, with_file_name: bool) {
     }
     let ok_text = match (&checked.steps, &checked.peer_cycle, &checked.summary) {
         (Some(steps), ..) => Some(output::count(*steps, "step", "steps")),
-        (None, Some(cycle), _) => Some(format!("peer cycle `{}` is {}", cycle.id, cycle.position)),
+        (None, Some(cycle), _) => Some(format!("peer cycle `{}` is {}", cycle.id, cycle.status)),
         (None, None, Some(summary)) => Some(summary.clone()),
         (None, None, None) => None,
     };

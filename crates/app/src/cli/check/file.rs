@@ -23,11 +23,12 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 /// The result of checking a file.
 #[derive(Debug, Serialize)]
 pub(super) struct Checked {
+    #[serde(serialize_with = "as_text")]
     pub(super) file: PathBuf,
     format: Option<Format>,
     /// The number of steps, if there are no errors.
     pub(super) steps: Option<usize>,
-    /// The peer cycle and its position, if there are no errors.
+    /// The peer cycle, if there are no errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) peer_cycle: Option<PeerCycle>,
     /// What the file has, if there are no errors.
@@ -42,7 +43,8 @@ pub(super) struct Checked {
 #[derive(Debug, Serialize)]
 pub(super) struct PeerCycle {
     pub(super) id: String,
-    pub(super) position: String,
+    /// With the phase that it is in.
+    pub(super) status: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,6 +59,11 @@ pub(super) struct Finding {
     pointer: Option<String>,
     message: String,
     hint: String,
+}
+
+/// JSON has no form for a path that is not UTF-8.
+fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 fn severity_word<S: serde::Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
@@ -211,7 +218,7 @@ fn check_peer_cycle(value: Value) -> RuleCheck {
             serde_json::from_value(value).expect("BUG: a valid document cannot be read");
         ValidContent::PeerCycle(PeerCycle {
             id: document.cycle_id.to_string(),
-            position: document.status_with_phase().to_string(),
+            status: document.status_with_phase().to_string(),
         })
     });
     RuleCheck { violations, warnings, content }

@@ -1,5 +1,8 @@
 //! The findings in files, as a terminal shows them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use insta::assert_snapshot;
 
 use super::*;
@@ -19,14 +22,23 @@ fn shown(name: &str, content: &str) -> String {
         excerpt.replace(folder.path().to_str().unwrap(), "/repo")
     });
     let shown = shown.chain(checked.steps.map(|steps| format!("ok: {steps} steps")));
-    let shown =
-        shown.chain(checked.peer_cycle.map(|cycle| format!("ok: {} is {}", cycle.id, cycle.position)));
+    let shown = shown.chain(checked.peer_cycle.map(|cycle| format!("ok: {} is {}", cycle.id, cycle.status)));
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
 #[test]
 fn a_valid_state_file_is_ok() {
     assert_snapshot!(shown("run_state.json", STATE), @"ok: 3 steps");
+}
+
+/// Regression: `--json` panicked.
+#[test]
+fn a_path_that_is_not_utf_8_is_shown_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(OsStr::from_bytes(b"st\xffte.json"));
+    fs::write(&file, STATE).unwrap();
+    let checked = serde_json::to_value(check(&file, None, Some(folder.path())).unwrap()).unwrap();
+    assert!(checked["file"].as_str().unwrap().ends_with("st\u{fffd}te.json"), "{checked}");
 }
 
 #[test]
