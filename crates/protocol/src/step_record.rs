@@ -48,7 +48,7 @@ impl StepRecordStatus {
 }
 
 impl StepRecord {
-    /// Records what happened to the step. Ignores a change that is about no step.
+    /// Records what happened to the step. Ignores changes that say nothing about the record.
     pub fn record<C>(&mut self, change: &Change<C>, error: Option<String>, at: Timestamp) {
         match change {
             Change::Queued { turn, .. } => {
@@ -64,7 +64,17 @@ impl StepRecord {
                 (self.started_at, self.ended_at) = (Some(at), None);
             }
             Change::Ended { consequence, .. } => {
-                (self.status, self.ended_at, self.error) = (status_after(*consequence), Some(at), error);
+                (self.status, self.ended_at) = (status_after(*consequence), Some(at));
+                // A stop or an interruption does not replace the reason why an attempt failed before.
+                self.error = match consequence {
+                    AttemptConsequence::Stopped
+                    | AttemptConsequence::Released
+                    | AttemptConsequence::Interrupted { .. } => self.error.take().or(error),
+                    AttemptConsequence::Reported
+                    | AttemptConsequence::Exhausted
+                    | AttemptConsequence::WillRetry { .. }
+                    | AttemptConsequence::FailedWhileDraining => error,
+                };
             }
             Change::Answered { .. } => {
                 (self.status, self.ended_at) = (StepRecordStatus::Succeeded, Some(at));
@@ -77,7 +87,7 @@ impl StepRecord {
         }
     }
 
-    /// Forgets the turn before. The next attempt of the same turn is told why the last one failed.
+    /// Begins a record for a new turn. Within a turn it is kept, so that the next attempt is told why the last one failed.
     fn begin_turn(&mut self, turn: Turn) {
         if self.turn != turn {
             *self = Self { turn, ..Self::default() };
@@ -108,5 +118,28 @@ fn status_after(consequence: AttemptConsequence) -> StepRecordStatus {
         | AttemptConsequence::Stopped
         | AttemptConsequence::Released
         | AttemptConsequence::FailedWhileDraining => StepRecordStatus::Pending,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AttemptId, AttemptNo, StepId, StepKind};
+
+    #[test]
+    fn a_stop_does_not_replace_the_reason_why_an_attempt_failed() {
+        let mut record = StepRecord::default();
+        let mut end = |consequence, error: Option<&str>| {
+            let attempt =
+                AttemptId { step: StepId::new("code").unwrap(), turn: Turn(1), attempt_no: AttemptNo(1) };
+            let change = Change::<()>::Ended { attempt, consequence, kind: StepKind::Agent };
+            record.record(&change, error.map(str::to_owned), Timestamp::from_micros(0));
+            record.error.clone()
+        };
+        let failed = AttemptConsequence::WillRetry { failures: 1, next: AttemptNo(2) };
+        assert_eq!(end(AttemptConsequence::Stopped, Some("stopped")).as_deref(), Some("stopped"));
+        assert_eq!(end(failed, Some("no report")).as_deref(), Some("no report"));
+        assert_eq!(end(AttemptConsequence::Stopped, Some("stopped")).as_deref(), Some("no report"));
+        assert_eq!(end(AttemptConsequence::Reported, None), None);
     }
 }
