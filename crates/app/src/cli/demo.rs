@@ -7,7 +7,6 @@ mod agent_log;
 mod checks;
 mod engine;
 mod journal;
-mod process;
 mod sandbox;
 mod walkthrough;
 

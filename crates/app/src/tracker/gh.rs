@@ -1,6 +1,7 @@
 //! GitHub, through the program `gh` and the user's own login.
 
 use std::io::{self, Read, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -8,9 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use protocol::issue::IssueData;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 use serde_json::Value;
 
 use super::{NewPullRequest, PullRequest, Tracker};
@@ -92,10 +91,8 @@ fn communicate(mut child: Child, input: &str, timeout: Duration) -> io::Result<O
     // Errors are ignored: a process that does not read its input says why with its exit code.
     thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
     let (stdout, stderr) = (read(stdout), read(stderr));
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
-    let wait = || poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
-    if retry_on_intr(wait)? == 0 {
+    let process = linux::Process::running(Pid::from_child(&child))?;
+    if !linux::poll_until(&[process.as_fd()], Some(Instant::now() + timeout))?[0] {
         child.kill()?;
         child.wait()?;
         return Err(io::ErrorKind::TimedOut.into());

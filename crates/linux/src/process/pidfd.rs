@@ -34,8 +34,8 @@ impl Process {
         Ok(same.then_some(process))
     }
 
-    /// Opens a child of this process. Its pid is not reused, because only this process can reap it.
-    pub fn child(pid: Pid) -> io::Result<Self> {
+    /// Opens a process that is known to be running, or a child: its pid is not reused, because only its parent can reap it.
+    pub fn running(pid: Pid) -> io::Result<Self> {
         Ok(Self(rustix::process::pidfd_open(pid, PidfdFlags::empty())?))
     }
 

@@ -218,7 +218,7 @@ impl AttemptHandle {
     fn child(&self) -> Result<Option<Process>, StopError> {
         let pid = self.child.as_ref().and_then(pid);
         let failed = |source| StopError::Signal { attempt: self.mark.attempt.to_string(), source };
-        pid.map(Process::child).transpose().map_err(failed)
+        pid.map(Process::running).transpose().map_err(failed)
     }
 
     fn signal(&self, shim: &Process, how: Shutdown) -> Result<StopOutcome, StopError> {

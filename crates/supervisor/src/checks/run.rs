@@ -187,7 +187,7 @@ pub(crate) fn wait_for_group_leader(
     deadline: Option<Instant>,
 ) -> io::Result<WaitOutcome> {
     let group = Pid::from_child(child);
-    let process = Process::child(group)?;
+    let process = Process::running(group)?;
     let ready = linux::poll_until(&[process.as_fd(), stop.reader.as_fd()], deadline)?;
     let (has_ended, is_stopped) = (ready[0], ready[1]);
     if has_ended {

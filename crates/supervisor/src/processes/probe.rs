@@ -59,7 +59,7 @@ struct Output {
 
 /// Reads until the program has ended and the pipe is empty, or the deadline has passed.
 fn read_output(child: &Child, mut pipe: PipeReader, deadline: Instant) -> io::Result<Output> {
-    let process = Process::child(Pid::from_child(child))?;
+    let process = Process::running(Pid::from_child(child))?;
     let mut bytes = Vec::new();
     let mut ended = false;
     let mut open = true;

@@ -60,7 +60,7 @@ impl Agent {
         let failed = |error: io::Error| format!("program `{program}`: {error}");
         let child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
-        Ok(Self { pid, process: Process::child(pid).map_err(failed)?, logs, ended: None })
+        Ok(Self { pid, process: Process::running(pid).map_err(failed)?, logs, ended: None })
     }
 
     pub(super) fn log_sizes(&self) -> io::Result<[u64; 2]> {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use protocol::RunId;
+use rustix::process::Pid;
 use supervisor::Mark;
 
 use super::agent_log::{self, AgentEvent, LogLine, Wakeup};
 use super::checks::{DemoCheck, Observed};
 use super::engine::Engine;
 use super::journal::{self, AttemptEvent};
-use super::process::ProcessHandle;
 use super::sandbox::{RUN, Sandbox};
 use crate::failure::{Exit, Failure};
 use crate::output::{self, BOLD, CYAN, DIM, GREEN, RED, styled};
@@ -57,14 +57,15 @@ pub(super) async fn run(sandbox: &Sandbox, printer: &Printer) -> Result<Vec<Demo
     let mut first = start_engine(sandbox, printer, &["run", "workflow.yaml", "--run-id", RUN])?;
     let running_at_kill =
         with_timeout(until_coder_is_back(sandbox, printer, &mut first, &mut wakeup)).await?;
-    let agent = ProcessHandle::of(running_at_kill.pid).map_err(cannot_observe)?;
+    let pid = Pid::from_raw(running_at_kill.pid).expect("BUG: a process has a pid");
+    let agent = linux::Process::running(pid).map_err(cannot_observe)?;
     print_gate_result(printer, &journal::read(sandbox).await?, &running_at_kill);
     printer.pause(2.0).await;
 
     printer.command(&format!("kill -9 {}", first.pid));
     first.kill()?;
     let first_exit = with_timeout(first.wait()).await?;
-    let agent_survived = agent.is_alive().map_err(cannot_observe)?;
+    let agent_survived = !agent.has_ended().map_err(cannot_observe)?;
     let journal_at_kill = journal::read(sandbox).await?;
     printer.line(format_args!(
         "Engine {} is dead. Agent {} {}.",
