@@ -1,5 +1,5 @@
-//! Everything that is specific to Linux: pidfds, `/proc`, boot id, pid namespaces, subreapers, inotify, file systems.
-//! Another system needs a crate with the same functions; the rest of Callboard is portable to any Unix.
+//! What is specific to Linux: pidfds, `/proc`, boot id, pid namespaces, subreapers, inotify, file systems. Another system needs a
+//! crate with the same functions. Elsewhere only `doctor` reads limits of this kernel.
 
 mod descriptor_limit;
 mod file_system;

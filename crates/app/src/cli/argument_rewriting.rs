@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-/// Writes `--env A=1 B=2` as `--env A=1 --env B=2`, and moves a `--log-level` before `run` behind it.
+/// Writes `--env A=1 B=2` as `--env A=1 --env B=2`, and moves a `--log-level` that stands before `run` to after it.
 pub(super) fn rewrite(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<_> = arguments.into_iter().collect();
     if let [_, flag, _, command, ..] = &mut arguments[..]

@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Setup", &["doctor", "explain", "config", "schema", "rehearse-script", "completions", "man"]),
 ];
 
-/// Returns the command line with the grouped help.
+/// Returns the clap command of the program, with the grouped main help.
 pub(super) fn command() -> Command {
     let command = Cli::command();
     let template = format!(

@@ -32,15 +32,7 @@ fn input_concerns(input: &Input, step: &StepId) -> bool {
 
 fn change_concerns(kind: &dyn ProtocolKind, change: &Change, step: &StepId) -> bool {
     match change {
-        Change::Queued { step: about, .. }
-        | Change::Waiting { step: about, .. }
-        | Change::Answered { step: about, .. }
-        | Change::BackoffElapsed { step: about }
-        | Change::Dequeued { step: about } => about == step,
-        Change::Started { attempt, .. }
-        | Change::StopRequested { attempt, .. }
-        | Change::Ended { attempt, .. } => attempt.step == *step,
         Change::Protocol { transition } => kind.concerns(transition, step),
-        Change::Status { .. } => false,
+        other => other.step() == Some(step),
     }
 }

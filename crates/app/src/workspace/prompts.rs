@@ -44,6 +44,6 @@ fn note_unused(directory: &Path, info: &ProtocolInfo) {
     for name in names.iter().filter(|name| !roles().any(|role| role == name.as_str())) {
         let meant = closest(name, roles()).map(|meant| format!("; did you mean `{meant}.md`?"));
         let meant = meant.unwrap_or_default();
-        output::note(format_args!("`{DIRECTORY}/{}/{name}.md` is the prompt of no agent{meant}", info.name));
+        output::note(format_args!("`{DIRECTORY}/{}/{name}.md` is used by no agent{meant}", info.name));
     }
 }

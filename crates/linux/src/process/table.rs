@@ -112,12 +112,12 @@ impl ProcessTable {
     }
 }
 
-/// How long an exec may hide an environment. A longer one hangs on a dead file system.
+/// How long an exec may hide an environment. One that takes longer hangs on a dead file system, and its process counts as one
+/// without an environment.
 const MAX_EXEC_TIME: Duration = Duration::from_secs(1);
 
-/// Reads the environment of a process. During an exec it reads as empty, although the process carried a mark before and
-/// will again. Therefore an empty one counts only if the kernel repeatedly says that there is nothing in it. Returns
-/// an empty one for an unreadable process.
+/// Reads the environment of a process; empty if it is unreadable. During an exec it reads as empty although the process has one.
+/// So an empty one counts only if the kernel has said more than ten times in a row that there is nothing in it.
 fn environment(pid: Pid) -> io::Result<Vec<u8>> {
     let started = Instant::now();
     let mut empty_reads = 0;
@@ -134,7 +134,8 @@ fn environment(pid: Pid) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads the environment with one system call, because the process may execute another program between two.
+/// Reads the environment with one system call, because the process may execute another program between two
+/// calls.
 fn read_at_once(pid: Pid) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 1 << 20];
     let length = fs::File::open(format!("/proc/{}/environ", pid.as_raw_pid()))?.read(&mut bytes)?;
@@ -151,8 +152,8 @@ fn has_no_environment(pid: Pid) -> bool {
     stat.has_ended() || flags & KERNEL_THREAD != 0 || (env_end != 0 && env_start == env_end)
 }
 
-/// Returns the value of a variable in the environment of this process, or of its nearest ancestor that has it, because a
-/// process may have cleared its environment.
+/// Returns the value of a variable in the environment of this process, or else of its nearest ancestor that has it: a child may
+/// have been started with a cleared environment.
 pub fn inherited_variable(variable: &str) -> io::Result<Option<String>> {
     Ok(inherited_variables([variable])?.map(|[value]| value))
 }
@@ -185,9 +186,9 @@ fn read_row(pid: Pid) -> io::Result<Option<Row>> {
     Ok(stat.start_time().map(|start_time| Row { pid, parent: stat.parent(), start_time }))
 }
 
-/// Returns `None` for a process that has ended or is another user's, which cannot be part of an attempt. Another
-/// user's environment is never readable, and on `/proc` with `hidepid=1` none of that process's files are. Any other error is
-/// returned, because it hides a process that may be ours.
+/// Returns `None` for a process that has ended or may not be read: that of another user, or one that has made itself unreadable
+/// with `PR_SET_DUMPABLE`, as ssh-agent does. Such a process of an attempt is found by its ancestry only. Any other error is
+/// returned, because it could hide a process that is ours.
 fn if_readable<T>(read: io::Result<Option<T>>) -> io::Result<Option<T>> {
     match read {
         Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => Ok(None),

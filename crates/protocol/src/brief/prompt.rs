@@ -47,7 +47,7 @@ impl PromptTemplate {
                     return Err(self.problem(
                         text,
                         open,
-                        format!("`{{{{{name}}}}}` is not a placeholder"),
+                        format!("unknown placeholder `{{{{{name}}}}}`"),
                         name,
                     ));
                 }
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(template.check("{{scope}} {\"a\": {}} {{earlier}}"), Ok(()));
         let problem = template.check("Plan {{scope}}.\nÜber {{erlier}}").unwrap_err();
         assert_eq!((problem.line, problem.column), (2, 6));
-        assert_eq!(problem.message, "`{{erlier}}` is not a placeholder");
+        assert_eq!(problem.message, "unknown placeholder `{{erlier}}`");
         assert_eq!(problem.hint, "did you mean `{{earlier}}`?");
         for open in ["{{", "{{ scope }}", "{{scope"] {
             assert_eq!(template.check(open).unwrap_err().message, "`{{` begins no placeholder", "{open}");

@@ -1,6 +1,6 @@
 //! The transition table of `peer`: four phases in a row, and how the cycle ends if a phase fails or the run is stopped.
 //!
-//! Each row of the transition matrix (the table "Transitions" in `docs/peer.md`) is one write of the document. So a
+//! Each row of the table "Transitions" in `docs/peer.md` is one write of the document. So a
 //! report only completes its phase. The start of the next phase, and the completion of the cycle after the review, are
 //! deferred transitions with entries of their own.
 
@@ -56,7 +56,7 @@ pub enum Change {
 pub enum Verdict {
     /// The phase is completed.
     Completed,
-    /// The review is completed. `success` does not change the next transition.
+    /// The review is completed. `success` decides the outcome only: the cycle is closed either way.
     Reviewed { success: bool },
 }
 
@@ -72,6 +72,7 @@ impl State {
             },
             (Change::Reviewed { success }, _) => Self::Reviewed { success },
             (Change::Closed, Self::Reviewed { success }) => Self::Closed { success },
+            // Not reached: only a reviewed cycle is closed.
             (Change::Closed, _) => Self::Closed { success: false },
             (Change::Failed(phase), _) => Self::Failed(phase),
             (Change::Imported(state), _) => state,
@@ -138,7 +139,7 @@ pub(super) fn decide(state: State, event: Event<Phase, Verdict>) -> Move<Change,
             apply_only(vec![change])
         }
         (Event::Exhausted { step }, State::Active(phase)) if step == phase => failed(phase),
-        // The cycle was stopped while an attempt was running, which has ended only now: `failed` is final.
+        // An attempt that ended after its cycle was stopped: `failed` is final.
         (Event::Reported { .. } | Event::Exhausted { .. }, _)
         // A failed phase is retried in a new cycle, and no phase is ever skipped.
         | (Event::Opened | Event::Retried { .. } | Event::Skipped { .. }, _) => apply_only(Vec::new()),
@@ -157,8 +158,7 @@ pub(super) fn deferred(definition: &Definition, state: State) -> Option<Deferred
         State::Reviewed { success } => close(success),
         State::Active(_) | State::Closed { .. } | State::Failed(_) => return None,
     };
-    // Usually no step has an attempt alive here. One may have after a recovery, which puts the cycle back to an
-    // earlier state.
+    // Normally no attempt is alive here. After a recovery, which puts the cycle back to an earlier state, one may be.
     Some(Deferred { must_be_idle: BTreeSet::from(Phase::ALL), transition })
 }
 

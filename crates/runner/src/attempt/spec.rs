@@ -348,7 +348,6 @@ impl AttemptSpec {
             repo: tree.clone(),
             artifacts_dir: self.artifacts_dir.clone(),
             answers: self.brief.answers.iter().map(|answer| self.dependency_answer(answer)).collect(),
-            root: tree.clone(),
             store: text(&self.mark.store),
             dependencies: self.brief.upstream.iter().map(dependency).collect(),
             iteration: self.brief.iteration,

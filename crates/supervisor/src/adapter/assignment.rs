@@ -18,14 +18,13 @@ pub struct Assignment {
     pub report_path: String,
     /// The file that lists what a command step runs.
     pub checks_path: String,
-    /// The top of the tree in which the agent works: the repository, or a worktree.
+    /// The top of the tree in which the agent works: the repository, or a worktree. Also the value of `CALLBOARD_ROOT`, for
+    /// `callboard` commands of the agent.
     pub repo: String,
     pub artifacts_dir: String,
-    /// What people answered to the steps that this one needs.
+    /// Answers of people to the questions of steps that this one needs.
     pub answers: Vec<DependencyAnswer>,
-    /// The values of `CALLBOARD_ROOT` (the same as `repo`) and of `CALLBOARD_STORE` (the local directory, on NATS too),
-    /// for `callboard` commands of the agent.
-    pub root: String,
+    /// The value of `CALLBOARD_STORE`: the local directory, on NATS too.
     pub store: String,
     pub dependencies: Vec<Dependency>,
     /// Where the run's document is stored, if agents may read and write it directly.
@@ -34,7 +33,7 @@ pub struct Assignment {
     pub iteration: u32,
     /// What the report must contain. The scripted agent of a rehearsal reports the example of this form.
     pub form: ReportForm,
-    /// The gates that caused the loop-back, each with the path of its report.
+    /// The gates that caused the loop-back, each with the path of its report, which is empty if a person or a check decided.
     pub loop_back: Vec<(String, String)>,
 }
 
@@ -81,7 +80,6 @@ pub(super) fn example() -> Assignment {
         repo: "/home/me/it's mine".to_owned(),
         artifacts_dir: "/home/me/artifacts".to_owned(),
         answers: Vec::new(),
-        root: "/home/me/root".to_owned(),
         store: "/home/me/store".to_owned(),
         dependencies: Vec::new(),
         state: None,

@@ -143,7 +143,7 @@ fn basics(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
         ("CALLBOARD_RUN", run.to_string()),
         ("CALLBOARD_STEP", attempt.step.to_string()),
         ("CALLBOARD_ATTEMPT", attempt.to_string()),
-        ("CALLBOARD_ROOT", assignment.root.clone()),
+        ("CALLBOARD_ROOT", assignment.repo.clone()),
         ("CALLBOARD_STORE", assignment.store.clone()),
     ];
     let model = assignment.model.clone().map(|model| ("STEP_MODEL", model));

@@ -45,7 +45,7 @@ pub struct Tally {
     pub retries: u32,
     pub pauses: u32,
     pub stops: usize,
-    /// Loop-backs.
+    /// Each counts once, however many steps it resets.
     pub loop_backs: usize,
     pub adopted: usize,
     pub reads: ReadStats,
@@ -57,8 +57,9 @@ impl fmt::Display for Tally {
         // The zeros are constant: a torture that finds such a defect fails instead of printing a tally.
         write!(
             f,
-            "torture: {} kills ({} engines, {} shims, {} servers) over {} workflows, {} with worktrees, {} with data loops, {} peer cycles, {} development cycles, {} runs of items, {} of issue and {} of team, seed {}: {} steps and {} \
-             phases succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
+            "torture: {} kills ({} engines, {} shims, {} servers) over {} random workflows, {} \
+             workflows with worktrees, {} with data loops, {} peer cycles, {} development cycles, {} runs of items, {} of \
+             issue and {} of team, seed {}: {} steps of workflows and {} phases of peer cycles succeeded in {} attempts ({} interrupted, {} failed as planned, {} adopted), {} loop-backs, {} \
              pauses, {} stops, {} retries, {} resumes, {} phases reused; {} views read, {} different, {} bad; {} \
              documents of cycles checked; 0 repeated, 0 lost, 0 hung, 0 orphans; {:.0} s",
             self.kills(),

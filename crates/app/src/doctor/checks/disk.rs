@@ -23,8 +23,11 @@ pub(super) fn check(context: &DoctorContext) -> Vec<Finding> {
     }
     if let Ok(Some(kind)) = linux::network_file_system(&context.repo) {
         findings.push(
-            Finding::note(CHECK, format!("the repository is on a network file system ({kind})"))
-                .detail("run engines on one machine only; other machines may see its views late"),
+            Finding::note(
+                CHECK,
+                format!("the repository is on a file system that may be on a network ({kind})"),
+            )
+            .detail("if it is, run engines on one machine only; other machines may see its views late"),
         );
     }
     findings

@@ -1,4 +1,4 @@
-//! A store on a file system where SQLite's shared memory is unreliable. The crate `store` tests the list of them; FUSE
+//! A store on a file system where SQLite's shared memory is unreliable. The crate `linux` tests the list of them; FUSE
 //! is the one that every machine can mount.
 
 use std::io::{BufRead as _, BufReader};

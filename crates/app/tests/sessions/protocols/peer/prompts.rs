@@ -15,7 +15,7 @@ fn a_prompt_of_the_repository_replaces_the_built_in_one_and_is_stored_with_the_c
     test_env.write(".agents/prompts/peer/planer.md", "misspelt");
     let session = test_env.callboard(&["peer", "create-spec", "dark mode", "--rehearse"]).run();
     assert_eq!(session.code, 0, "{}", session.transcript());
-    let note = "note: `.agents/prompts/peer/planer.md` is the prompt of no agent; did you mean `planner.md`?";
+    let note = "note: `.agents/prompts/peer/planer.md` is used by no agent; did you mean `planner.md`?";
     assert!(session.stderr.contains(note), "{}", session.stderr);
     test_env.write(".agents/prompts/peer/planner.md", "another");
     let (definition, _) = load(&test_env, CYCLE);
@@ -37,7 +37,7 @@ fn an_unknown_placeholder_is_refused_before_the_cycle_exists() {
     let session = test_env.callboard(&["peer", "create-spec", "dark mode", "--rehearse"]).run();
     assert_snapshot!(session.transcript(), @"
     $ callboard peer create-spec 'dark mode' --rehearse
-    error: .agents/prompts/peer/reviewer.md:3:9: `{{user_requirement}}` is not a placeholder
+    error: .agents/prompts/peer/reviewer.md:3:9: unknown placeholder `{{user_requirement}}`
 
     hint: did you mean `{{user_requirements}}`?
     [exit 2]
