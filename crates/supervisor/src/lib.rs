@@ -41,7 +41,7 @@ pub use attempt::{
 pub use attempt::{copies, partial, report};
 pub use env_string::EnvString;
 pub use processes::{
-    Mark, MarkedProcess, ProbeError, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,
-    kill_marked_unclaimed, probe, shim_status,
+    Mark, MarkedProcess, ShimStatus, enclosing_attempt, enclosing_mark, find_marked, kill_marked,
+    kill_marked_unclaimed, shim_status,
 };
 pub use program::find_program;

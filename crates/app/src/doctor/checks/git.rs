@@ -1,7 +1,4 @@
-//! git, and the worktrees of the repository.
-
-use std::path::Path;
-use std::time::Duration;
+//! The worktrees of the repository.
 
 use supervisor::git::{ListedWorktree, list_worktrees};
 
@@ -11,31 +8,21 @@ use crate::output::{count, shell_word};
 
 const CHECK: &str = "git";
 
-const TIMEOUT: Duration = Duration::from_secs(5);
-
 pub(super) fn check(context: &DoctorContext, runs: Option<&Runs>) -> Vec<Finding> {
-    let version = match supervisor::probe(Path::new("git"), &["--version"], TIMEOUT) {
-        Ok(answer) => answer.trim().trim_start_matches("git version ").to_owned(),
-        Err(error) => {
-            return vec![
-                Finding::problem(CHECK, format!("cannot run git: {error}")).command("git --version"),
-            ];
-        }
-    };
     match &context.repository {
         Ok(Some(_)) => {}
-        Ok(None) => return vec![Finding::note(CHECK, format!("{version}; not in a git repository"))],
+        Ok(None) => return vec![Finding::note(CHECK, "not in a git repository")],
         Err(failure) => return vec![Finding::failure(CHECK, failure)],
     }
     let listed = match list_worktrees(&context.repo) {
         Ok(listed) => listed,
-        Err(error) => return vec![Finding::note(CHECK, error.to_string())],
+        Err(error) => return vec![Finding::problem(CHECK, error.to_string()).command("git worktree list")],
     };
     // The first one is the repository itself.
     let linked = listed.into_iter().skip(1);
     let (existing, missing): (Vec<_>, Vec<_>) = linked.partition(ListedWorktree::exists);
     let worktrees = count(existing.len() + 1, "worktree", "worktrees");
-    let mut findings = vec![Finding::ok(CHECK, format!("{version}; {worktrees}"))];
+    let mut findings = vec![Finding::ok(CHECK, worktrees)];
     findings.extend(missing_worktrees(context, missing));
     findings.extend(runs.and_then(|runs| remaining_worktrees(context, &existing, runs)));
     findings

@@ -1,12 +1,10 @@
-//! Unfinished runs: whether they have an engine, whether their attempts are alive. Also: whether the clock is behind
-//! the last entry of a run.
+//! Unfinished runs: whether they have an engine, whether their attempts are alive.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use protocol::run::RunStatus;
-use protocol::{AttemptId, RunId, Timestamp};
+use protocol::{AttemptId, RunId};
 use runner::{Clock, Journal, Summary};
 use store::{AnyStore, Location, RunListing};
 use supervisor::{AttemptDir, ClaimError, ShimStatus};
@@ -15,7 +13,7 @@ use super::locks::{Locks, RunningEngine};
 use super::{DoctorContext, Finding};
 use crate::engine;
 use crate::failure::{Code, Failure};
-use crate::output::{self, count, location_flags, shell_word};
+use crate::output::{count, location_flags, shell_word};
 use crate::present::run_status;
 use crate::query::hosts;
 use crate::workspace;
@@ -27,9 +25,6 @@ const MAX_LISTED: usize = 20;
 
 /// Reads this many runs concurrently, because servers may be far away.
 const CONCURRENT_READS: usize = 32;
-
-/// A clock that is behind by at most this much is not reported: a time service may have set it back.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// The runs of the store.
 #[derive(Debug)]
@@ -122,11 +117,6 @@ impl Runs {
         let unfinished = futures_util::stream::iter(reads).buffered(CONCURRENT_READS).try_collect().await?;
         Ok(Self { all, unfinished })
     }
-
-    /// Returns the summaries of all runs that this version can read.
-    fn summaries(&self) -> impl Iterator<Item = (&RunId, Summary)> {
-        self.all.iter().filter_map(|row| Some((&row.run, workspace::summary(row)?)))
-    }
 }
 
 /// Finds the attempts of a run that may be alive.
@@ -161,8 +151,6 @@ pub(super) fn check(context: &DoctorContext, runs: &Runs) -> Vec<Finding> {
                 .command(format!("callboard ls --unfinished{}", context.flags)),
         );
     }
-    // Read the clock last: runs may have moved on while the servers were awaited.
-    findings.extend(clock(Clock::system().now(), runs));
     if findings.is_empty() {
         let running = runs.unfinished.len();
         let finished = runs.all.len() - running;
@@ -247,55 +235,5 @@ fn on_resume(run: &RunId, LiveAttempt { attempt, host, shim }: &LiveAttempt) -> 
             format!("`{attempt}` is running in another container, which cannot be reached from here")
         }
         Err(error) => format!("`{attempt}`: {error}"),
-    }
-}
-
-/// Reports a clock that is behind a run. The time of a run never goes backwards, so it stands still then.
-fn clock(now: Timestamp, runs: &Runs) -> Option<Finding> {
-    let ahead = runs.summaries().map(|(run, summary)| (summary.updated_at.since(now), run));
-    let (ahead, run) = ahead.max_by_key(|(ahead, _)| *ahead)?;
-    (ahead > CLOCK_TOLERANCE).then(|| {
-        let ahead = output::duration(ahead);
-        Finding::problem("clock", format!("the clock is {ahead} behind the last entry of run `{run}`"))
-            .detail("new entries of that run get the same time until the clock has caught up")
-            .command("date")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use protocol::{Progress, Revision};
-
-    use super::*;
-
-    #[test]
-    fn a_clock_behind_the_last_entry_is_reported_unless_the_difference_is_small() {
-        let now = Timestamp::from_micros(1_000_000_000);
-        let row = |name: &str, ahead| {
-            let summary = Summary {
-                title: "trial".to_owned(),
-                repo_dir: "/".to_owned(),
-                status: RunStatus::Running,
-                progress: Progress { done: 0, total: 1 },
-                running: 0,
-                is_waiting: false,
-                is_rehearsal: false,
-                hosts: BTreeSet::new(),
-                updated_at: now.plus(Duration::from_secs(ahead)),
-            };
-            RunListing {
-                run: RunId::new(name).unwrap(),
-                protocol: "steps".to_owned(),
-                revision: Revision(1),
-                created: jiff::Timestamp::UNIX_EPOCH,
-                summary: serde_json::to_string(&summary).unwrap(),
-            }
-        };
-        let runs = |rows| Runs { all: rows, unfinished: Vec::new() };
-        assert_eq!(clock(now, &runs(vec![row("near", 3)])), None);
-        let found = clock(now, &runs(vec![row("near", 3), row("far", 7200)])).unwrap();
-        assert_eq!(found.message, "the clock is 2 h 00 min behind the last entry of run `far`");
     }
 }

@@ -376,33 +376,18 @@ fn problems_of_the_configuration_and_missing_programs_are_findings() {
 }
 
 #[test]
-fn agents_are_asked_for_their_version_and_one_that_hangs_is_named() {
+fn known_agents_in_path_are_listed() {
     let test_env = env_with_succeeded_run();
-    let bin = test_env.agent_dir().join("bin");
-    fs::create_dir_all(&bin).unwrap();
-    let agent = |name: &str, script: &str| {
-        fs::write(bin.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    let claude = test_env.agent_dir().join("bin/claude");
+    fs::create_dir_all(claude.parent().unwrap()).unwrap();
+    fs::write(&claude, "#!/bin/sh\n").unwrap();
+    let listed = || {
+        let agents = findings(&doctor(&test_env, &[]), "agents");
+        agents.iter().any(|finding| finding["message"] == claude.to_str().unwrap())
     };
-    agent("claude", "echo \"2.1.3 (Claude Code)\"");
-    agent(
-        "codex",
-        &format!(
-            "{} 1000 & echo $! >{}; wait",
-            find_program("sleep").display(),
-            test_env.agent_dir().join("child").display()
-        ),
-    );
-    let session = doctor(&test_env, &[]);
-    let problem = expect_one_problem(&session, "agents");
-    assert!(
-        problem["message"].as_str().unwrap().starts_with("cannot read the version of codex: it did not end"),
-        "{problem}"
-    );
-    let version_line = format!("claude 2.1.3 (Claude Code) ({})", bin.join("claude").display());
-    assert!(findings(&session, "agents").iter().any(|finding| finding["message"] == version_line.as_str()));
-    let child: i32 = fs::read_to_string(test_env.agent_dir().join("child")).unwrap().trim().parse().unwrap();
-    assert!(ProcessHandle::of(child).is_none(), "what it started is left");
+    assert!(!listed(), "it is not executable");
+    fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(listed());
 }
 
 #[test]
