@@ -55,11 +55,6 @@ impl CheckResult {
         shell_words::join(&self.command)
     }
 
-    /// Returns whether the result says something about the tree with this hash. On any other tree the check must run again.
-    pub fn counts_for(&self, tree: &str) -> bool {
-        self.tree.as_deref() == Some(tree)
-    }
-
     /// Returns the result in one line: `test failed: exit code 101`.
     pub fn summary(&self) -> String {
         let name = &self.name;

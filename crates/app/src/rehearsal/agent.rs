@@ -213,10 +213,7 @@ impl AttemptVariables {
             report[field.as_str()] = value.clone();
         }
         // Write the report atomically: the engine may read it at any time.
-        let mut temporary: OsString = self.report.clone().into_os_string();
-        temporary.push(".draft");
-        fs::write(&temporary, format!("{report:#}\n"))?;
-        fs::rename(&temporary, &self.report)?;
+        supervisor::replace_file(&self.report, format!("{report:#}\n").as_bytes())?;
         let gate = if report["gate_failure"] == true { ", the gate fails" } else { "" };
         print_line(&format!("reported {status}{gate}"))
     }

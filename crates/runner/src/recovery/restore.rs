@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -230,25 +230,20 @@ async fn quarantine_document(
         if fs::read(&path).is_ok_and(|kept| kept == text.as_bytes()) {
             return Ok(path);
         }
-        match write_synced(&path, text.as_bytes()) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        match create_synced(&path, text.as_bytes()) {
+            Ok(true) => return Ok(path),
+            Ok(false) => {}
             Err(source) => return Err(RestoreError::Quarantine { path, source }),
-            Ok(()) => return Ok(path),
         }
     }
     unreachable!("BUG: there is always another number")
 }
 
-/// Writes a new file and syncs it and its directory.
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Creates a file, with its directory, and syncs both. Returns `false` if the file exists.
+fn create_synced(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     create_private_dir(directory)?;
-    let mut file = File::create_new(path)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    if written.is_err() {
-        // An incomplete copy is of no use, and the store still has the bytes.
-        let _ = fs::remove_file(path);
-    }
-    written?;
-    File::open(directory)?.sync_all()
+    let created = supervisor::create_synced_file(path, bytes)?;
+    File::open(directory)?.sync_all()?;
+    Ok(created)
 }
