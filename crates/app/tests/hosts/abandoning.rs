@@ -67,29 +67,6 @@ fn a_host_with_a_live_engine_cannot_be_abandoned() {
     assert_eq!(engine.wait().code, 0);
 }
 
-#[test]
-fn a_host_without_attempts_cannot_be_abandoned() {
-    let (fixture, agent, _barrier) = Fixture::with_killed_engine();
-    let refused = fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run();
-    // Until the lease expires, an engine may be alive.
-    let refused = match refused.code {
-        5 => {
-            assert_eq!(fixture.on("b", &["resume", "trial"]).run().code, 4);
-            fixture.on("b", &["resume", "trial", "--abandon-host", "c"]).run()
-        }
-        _ => refused,
-    };
-    assert_eq!(refused.code, 3, "{}", refused.transcript());
-    assert!(refused.stderr.contains("cannot continue run `trial`"), "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("no attempt of it is on `c`; `first#1.1` is on `a`"),
-        "{}",
-        refused.stderr
-    );
-    agent.kill();
-    agent.wait();
-}
-
 /// On NATS the document of a peer cycle is an entry of a key-value bucket. The other host has to continue it, too.
 #[test]
 fn a_peer_cycle_continues_with_the_phase_that_was_on_the_abandoned_host() {

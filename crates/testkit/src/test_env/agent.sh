@@ -39,13 +39,13 @@ if [ -n "$CALLBOARD_STATE_KEY" ]; then
     esac
 fi
 
-# report_json STATUS SENTENCE [STEP]
+# report_json STATUS SENTENCE
 report_json() {
     printf '{
   "schema": "run_report@v0", "run_id": "%s", "step_id": "%s", "agent": "%s", "status": "%s",
   "started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:04:06Z",
   "artifacts": ["made/%s.txt"], "metrics": {"lines": 3}, "logs": ["%s"], "gate_failure": %s%s
-}\n' "$RUN_ID" "${3:-$STEP_ID}" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure" "$extra_fields"
+}\n' "$RUN_ID" "$STEP_ID" "$AGENT_ID" "$1" "$STEP_ID" "$2" "$gate_failure" "$extra_fields"
 }
 
 # The end is logged before the report exists, so that an accepted step always has an end in the log.
@@ -105,10 +105,6 @@ garbage)
     log_event end "$CALLBOARD_ATTEMPT"
     printf '{ "schema": ' >"$REPORT_PATH"
     ;;
-# A report with the id of another step.
-wrong-id) write_report COMPLETED "did $STEP_ID" other-step ;;
-# A report with a sentence left over from the example in the prompt.
-left-over) write_report COMPLETED '<one sentence about what you did>' ;;
 markers)
     log_event end "$CALLBOARD_ATTEMPT"
     echo '<<<RUN_REPORT_JSON'

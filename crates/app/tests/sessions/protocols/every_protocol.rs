@@ -163,73 +163,12 @@ fn the_commands_for_every_run_drive_and_show_a_cycle() {
 }
 
 #[test]
-fn an_unsuccessful_review_is_shown_with_its_score_and_questions() {
-    let test_env = test_env();
-    open(&test_env);
-    let review_fields =
-        r#""output":{"quality_score":40},"insights":{"questions_for_user":["Which mail server?"]}"#;
-    fs::write(test_env.agent_dir().join("outputs/review"), review_fields).unwrap();
-    let session = with_cycle_agent(&test_env, &["resume", RUN, "--json"]).run();
-    assert_eq!(session.code, 1, "{}", session.transcript());
-    let result = session.json_lines().pop().unwrap();
-    let expected_review = json!({
-        "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
-    });
-    assert_eq!((&result["event"], &result["review"]), (&json!("result"), &expected_review));
-    assert_eq!(test_env.callboard(&["show", RUN, "--json"]).run().json()["review"], expected_review);
-    assert_snapshot!(test_env.callboard(&["show", RUN]).run().transcript(), @"
-    $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  incomplete  4/4 phases  revision 15
-      create-spec peer:spec:feature-name:cycle:1, completed, sequence 10
-    run `callboard peer refine-spec --spec feature-name` to start a new cycle with the recommendations of the review
-      succeeded (completed) plan     [TIME]  output 66 bytes
-      succeeded (completed) execute  [TIME]  output 19 bytes
-      succeeded (completed) express  [TIME]  output 25 bytes
-      succeeded (completed) review   [TIME]  output 20 bytes
-    review: unsuccessful, score 40, requires_attention
-    questions for you:
-      ? Which mail server?
-    [exit 0]
-    ");
-}
-
-#[test]
-fn a_failed_cycle_stays_failed_and_the_next_one_is_named() {
+fn a_failed_cycle_stays_failed_and_the_command_for_the_next_one_is_named() {
     let test_env = test_env();
     open(&test_env);
     fs::remove_file(test_env.agent_dir().join("outputs/execute")).unwrap();
     let session = with_cycle_agent(&test_env, &["resume", RUN]).run();
-    assert_snapshot!(session.transcript(), @"
-    $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
-    run peer.spec.feature-name.cycle.1 in [REPO]
-    ▸ plan#1.1 started
-    ✓ plan#1.1 finished [TIME]
-    ▸ execute#1.1 started
-    ✗ execute#1.1 failed, retrying in [TIME]: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
-    ▸ execute#1.2 started
-    ✗ execute#1.2 failed: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
-    ✗ the cycle failed in execute
-
-    note: run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
-    run `peer.spec.feature-name.cycle.1` failed: 1 of 4 phases done, [TIME]
-      failed    execute  Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
-      pending   express
-      pending   review
-    [exit 1]
-    ");
-    assert_snapshot!(test_env.callboard(&["show", RUN]).run().transcript(), @"
-    $ callboard show peer.spec.feature-name.cycle.1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  1/4 phases  revision 10
-      create-spec peer:spec:feature-name:cycle:1, failed, sequence 6
-    run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
-      succeeded (completed) plan     [TIME]  output 66 bytes
-      failed                execute  attempt 2
-      pending               express
-      pending               review
-    last error: execute#1.2, [TIME] ago: Agent process exited with code 1 without a report: cat: [SHARED]/outputs/execute: No such file or directory
-      [STORE]/attempts/peer.spec.feature-name.cycle.1/execute/1.2/stderr.log
-    [exit 0]
-    ");
+    assert_eq!(session.code, 1, "{}", session.transcript());
     assert_snapshot!(with_cycle_agent(&test_env, &["resume", RUN]).run().transcript(), @"
     $ callboard resume peer.spec.feature-name.cycle.1 --wrapper [SHARED]/peer.sh --env OUTPUTS=[SHARED]/outputs
     error[E013]: cannot continue run `peer.spec.feature-name.cycle.1`
@@ -289,28 +228,6 @@ fn reused_phases_are_shown() {
       succeeded (completed) execute  [TIME]  output 19 bytes
       succeeded (completed) express  [TIME]  output 25 bytes
       running (in_progress) review   for [TIME]
-    [exit 0]
-    ");
-}
-
-#[test]
-fn a_stopped_cycle_has_ended() {
-    let test_env = test_env();
-    open(&test_env);
-    assert_snapshot!(test_env.callboard(&["stop", CYCLE, "--reason", "enough"]).run().transcript(), @"
-    $ callboard stop peer:spec:feature-name:cycle:1 --reason enough
-    run `peer.spec.feature-name.cycle.1` failed; run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
-    [exit 0]
-    ");
-    assert_snapshot!(test_env.callboard(&["show", CYCLE]).run().transcript(), @"
-    $ callboard show peer:spec:feature-name:cycle:1
-    peer.spec.feature-name.cycle.1 create-spec feature-name  failed  0/4 phases  revision 2
-      create-spec peer:spec:feature-name:cycle:1, failed, sequence 2
-    run `callboard peer --continue --spec feature-name` to start a new cycle with the completed phases of this one
-      failed  plan     Stopped by tester: enough
-      pending execute
-      pending express
-      pending review
     [exit 0]
     ");
 }

@@ -85,6 +85,11 @@ fn an_unsuccessful_review_ends_the_cycle_as_incomplete() {
       ? Which mail server?
     [exit 1]
     ");
+    let expected_review = json!({
+        "success": false, "score": 40.0, "band": "requires_attention", "questions_for_user": ["Which mail server?"],
+    });
+    let shown = test_env.callboard(&["show", "peer:spec:mail:cycle:1", "--json"]).run().json();
+    assert_eq!(shown["review"], expected_review);
     let document = document(&test_env, "peer:spec:mail:cycle:1");
     assert_eq!(document.metadata.status, PeerCycleStatus::Completed);
     let again = test_env.callboard(&["peer", "--continue"]).run();

@@ -38,29 +38,8 @@ fn of_eight_patches_of_one_sequence_exactly_one_is_applied() {
 const WRITERS: usize = 16;
 const PATCHES: usize = 3;
 
-/// What a writer does after a conflict.
-#[derive(Clone, Copy)]
-enum OnConflict {
-    Retry,
-    Skip,
-}
-
-/// Runs the writers at the same time, all on the phase in progress. Returns the numbers of applied patches and of conflicts.
-fn run_writers(test_env: &TestEnv, on_conflict: OnConflict) -> (usize, usize) {
-    let counts: Vec<(usize, usize)> = thread::scope(|scope| {
-        let writers: Vec<_> = (0..WRITERS)
-            .map(|writer| scope.spawn(move || run_writer(test_env, writer, on_conflict)))
-            .collect();
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
-    });
-    counts.into_iter().fold((0, 0), |(applied, conflicts), (writer_applied, writer_conflicts)| {
-        (applied + writer_applied, conflicts + writer_conflicts)
-    })
-}
-
-/// Makes the patches of one writer. Returns the numbers of applied patches and of conflicts.
-fn run_writer(test_env: &TestEnv, writer: usize, on_conflict: OnConflict) -> (usize, usize) {
-    let (mut applied, mut conflicts) = (0, 0);
+/// Makes the patches of one writer on the phase in progress, and repeats each until it is applied.
+fn run_writer(test_env: &TestEnv, writer: usize) {
     let mut expected_sequence = sequence(test_env);
     for number in 0..PATCHES {
         loop {
@@ -71,18 +50,11 @@ fn run_writer(test_env: &TestEnv, writer: usize, on_conflict: OnConflict) -> (us
             expected_sequence = answer["sequence"].as_u64().or(answer["found"].as_u64()).unwrap();
             if session.code == 0 {
                 assert_eq!(answer["written"], true, "no other process writes this: {answer}");
-                applied += 1;
                 break;
             }
             assert_eq!((session.code, &answer["kind"]), (3, &json!("sequence_conflict")), "{answer}");
-            conflicts += 1;
-            match on_conflict {
-                OnConflict::Retry => {}
-                OnConflict::Skip => break,
-            }
         }
     }
-    (applied, conflicts)
 }
 
 /// Returns the writes of the writers in the history.
@@ -98,8 +70,12 @@ fn sixteen_processes_lose_none_of_their_patches() {
     let test_env = open_cycle(WAIT_AT_BARRIER);
     let (engine, mut barrier) = start_planner(&test_env);
     let before = sequence(&test_env);
-    let (applied, _) = run_writers(&test_env, OnConflict::Retry);
-    assert_eq!(applied, WRITERS * PATCHES);
+    thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let test_env = &test_env;
+            scope.spawn(move || run_writer(test_env, writer));
+        }
+    });
     assert_eq!(sequence(&test_env), before + (WRITERS * PATCHES) as u64);
     let writes = writes_by_writers(&test_env);
     assert_eq!(writes.len(), WRITERS * PATCHES);
@@ -109,19 +85,6 @@ fn sixteen_processes_lose_none_of_their_patches() {
     for writer in 0..WRITERS {
         assert_eq!(output[format!("writer-{writer}")], PATCHES - 1, "the last of each");
     }
-    barrier.open();
-    assert_eq!(engine.wait().code, 0);
-}
-
-#[test]
-fn without_retries_every_patch_is_applied_or_reported_as_a_conflict() {
-    let test_env = open_cycle(WAIT_AT_BARRIER);
-    let (engine, mut barrier) = start_planner(&test_env);
-    let before = sequence(&test_env);
-    let (applied, conflicts) = run_writers(&test_env, OnConflict::Skip);
-    assert_eq!(applied + conflicts, WRITERS * PATCHES);
-    assert_eq!(sequence(&test_env), before + applied as u64);
-    assert_eq!(writes_by_writers(&test_env).len(), applied);
     barrier.open();
     assert_eq!(engine.wait().code, 0);
 }
