@@ -138,6 +138,11 @@ fn settings_finding(context: &DoctorContext, warning: &NatsWarning) -> Option<Fi
                     .command(format!("nats stream edit {stream} --max-age {wanted}")),
             )
         }
-        NatsWarning::OldServer { .. } | NatsWarning::ConfigDiffers { .. } => Some(finding),
+        NatsWarning::ConfigDiffers { stream, .. } => Some(
+            finding
+                .detail("Callboard uses the stream as it is")
+                .command(format!("nats stream edit {stream} --interactive")),
+        ),
+        NatsWarning::OldServer { .. } => Some(finding),
     }
 }
