@@ -1,13 +1,13 @@
-//! Checks a value against a JSON Schema (draft 07). Supports the keywords that the original schemas use, and a few
+//! Checks a value against a JSON Schema (draft 07 or 2020-12). Supports the keywords that our schemas use, and a few
 //! that the schema of a report needs.
 
 use serde_json::{Map, Value};
 
 use super::{Violation, entry_pointer, json_type, member_pointer, shortened};
-use crate::Timestamp;
+use crate::{Timestamp, closest};
 
 /// A JSON Schema for schemas, one level deep. It lists the keywords that [`violations`] checks, and annotations, which
-/// [`violations`] ignores. Of `format`, [`violations`] checks only `date-time`.
+/// [`violations`] ignores. Of `format`, [`violations`] checks only `date-time`; of `pattern`, only [`NOT_BLANK`].
 const KEYWORDS: &str = r#"{
     "type": ["object", "boolean"],
     "properties": {
@@ -17,12 +17,17 @@ const KEYWORDS: &str = r#"{
         "properties": { "type": "object" }, "additionalProperties": true, "items": { "type": ["object", "boolean"] },
         "minLength": { "type": "integer" }, "maxLength": { "type": "integer" },
         "minItems": { "type": "integer" }, "maxItems": { "type": "integer" },
+        "minProperties": { "type": "integer" }, "maxProperties": { "type": "integer" },
         "minimum": { "type": "number" }, "maximum": { "type": "number" },
+        "pattern": { "const": "\\S" }, "anyOf": { "type": "array", "items": { "type": ["object", "boolean"] } },
         "$schema": true, "$id": true, "$comment": true, "title": true, "description": true, "default": true,
         "examples": true
     },
     "additionalProperties": false
 }"#;
+
+/// The `pattern` of a text that is not blank.
+const NOT_BLANK: &str = r"\S";
 
 /// Returns the first reason why a value that a user wrote is not a schema of these keywords, or `None` if it is one.
 pub fn problem(schema: &Value) -> Option<Violation> {
@@ -48,7 +53,11 @@ fn problem_at(keywords: &Value, schema: &Value, at: &str) -> Option<Violation> {
     let at_properties = member_pointer(at, "properties");
     let inner = properties.map(|(name, inner)| (inner, member_pointer(&at_properties, name)));
     let named = |keyword: &'static str| Some((schema.get(keyword)?, member_pointer(at, keyword)));
-    let mut inner = inner.chain(named("additionalProperties")).chain(named("items"));
+    let inner = inner.chain(named("additionalProperties")).chain(named("items"));
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten().enumerate();
+    let at_alternatives = member_pointer(at, "anyOf");
+    let mut inner =
+        inner.chain(alternatives.map(|(index, inner)| (inner, entry_pointer(&at_alternatives, index))));
     inner.find_map(|(inner, at)| problem_at(keywords, inner, &at))
 }
 
@@ -70,7 +79,7 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     if !expected.is_empty() && !expected.iter().any(|expected| has_type(value, expected)) {
         let expected = expected.into_iter().map(with_article).collect::<Vec<_>>().join(" or ");
         let repair = if value.is_null() {
-            "leave it out until it is known".to_owned()
+            format!("write {expected}, or leave it out until it is known")
         } else {
             format!("write {expected}")
         };
@@ -89,6 +98,9 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     if let Some(text) = value.as_str().filter(|text| is_time && text.parse::<Timestamp>().is_err()) {
         add("time", format!("`{text}` is not a time"), "write it as 2025-01-06T10:00:00Z".to_owned());
     }
+    if value.as_str().is_some_and(|text| text.trim().is_empty()) && schema["pattern"] == NOT_BLANK {
+        add("limit", "it is blank".to_owned(), "write something".to_owned());
+    }
     if let Some((size, [least, most], what)) = size(value) {
         if let Some(least) = schema[least].as_f64().filter(|least| size < *least) {
             add("limit", format!("{what} is {size}"), format!("{least} is the least"));
@@ -98,12 +110,17 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
         }
     }
     if let Some(object) = value.as_object() {
-        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        for name in required.filter(|name| !object.contains_key(*name)) {
-            add("required", format!("`{name}` is missing"), "add it".to_owned());
-        }
         let none = Map::new();
         let properties = schema["properties"].as_object().unwrap_or(&none);
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        for name in required.filter(|name| !object.contains_key(*name)) {
+            let unknown = object.keys().map(String::as_str).filter(|key| !properties.contains_key(*key));
+            let repair = match closest(name, unknown) {
+                Some(typo) => format!("rename `{typo}` to `{name}`"),
+                None => "add it".to_owned(),
+            };
+            add("required", format!("`{name}` is missing"), repair);
+        }
         for (name, member_value) in object {
             if let Some(inner) = properties.get(name).or_else(|| schema.get("additionalProperties")) {
                 check(inner, member_value, member_pointer(&at, name), found);
@@ -113,6 +130,20 @@ fn check(schema: &Value, value: &Value, at: String, found: &mut Vec<Violation>) 
     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
         check(&schema["items"], item, entry_pointer(&at, index), found);
     }
+    found.extend(violations_of_nearest(&schema["anyOf"], value, &at));
+}
+
+/// Returns the violations of the alternative that the value is nearest to: it matches one without violations, else it
+/// is meant for one that has its type.
+fn violations_of_nearest(alternatives: &Value, value: &Value, at: &str) -> Vec<Violation> {
+    let alternatives = alternatives.as_array().into_iter().flatten().map(|schema| {
+        let mut found = Vec::new();
+        check(schema, value, at.to_owned(), &mut found);
+        found
+    });
+    let has_other_type =
+        |found: &Vec<Violation>| found.iter().any(|found| found.rule == "type" && found.pointer == at);
+    alternatives.min_by_key(|found| (has_other_type(found), found.len())).unwrap_or_default()
 }
 
 /// The names of the types.
@@ -134,8 +165,11 @@ fn size(value: &Value) -> Option<(f64, [&'static str; 2], &'static str)> {
     match value {
         Value::String(text) => Some((count(text.chars().count()), ["minLength", "maxLength"], "its length")),
         Value::Array(items) => Some((count(items.len()), ["minItems", "maxItems"], "its length")),
+        Value::Object(members) => {
+            Some((count(members.len()), ["minProperties", "maxProperties"], "its number of fields"))
+        }
         Value::Number(number) => Some((number.as_f64()?, ["minimum", "maximum"], "it")),
-        Value::Null | Value::Bool(_) | Value::Object(_) => None,
+        Value::Null | Value::Bool(_) => None,
     }
 }
 
@@ -234,8 +268,11 @@ mod tests {
             "properties": {
                 "logs": { "type": ["array", "null"], "items": { "minLength": 2, "maxLength": 3 }, "minItems": 1, "maxItems": 3 },
                 "score": { "minimum": 0, "maximum": 1.5 },
+                "name": { "pattern": r"\S" },
+                "grade": { "anyOf": [{ "enum": ["good", "bad"], "type": "string" }, { "type": "number", "maximum": 6 }] },
             },
             "additionalProperties": false,
+            "maxProperties": 3,
         });
         assert_eq!(problem(&schema), None);
         let rules = |value: Value| -> Vec<String> {
@@ -246,16 +283,21 @@ mod tests {
                 .collect()
         };
         assert_eq!(rules(json!({ "logs": ["ab", "äöü"], "score": 1.5 })), Vec::<String>::new());
-        assert_eq!(rules(json!({ "logs": null, "score": 0 })), Vec::<String>::new());
+        assert_eq!(rules(json!({ "logs": null, "score": 0, "name": " x" })), Vec::<String>::new());
+        assert_eq!(rules(json!({ "grade": "good" })), Vec::<String>::new());
+        assert_eq!(rules(json!({ "grade": 6 })), Vec::<String>::new());
         insta::assert_snapshot!(
             [
                 rules(json!({ "logs": ["a", "abcd", "ab", "ab"], "score": -1, "more": 1 })),
                 rules(json!({ "logs": [], "score": 2 })),
                 rules(json!({ "logs": 1 })),
+                rules(json!({ "score": null, "name": " ", "grade": "god", "logs": null })),
+                rules(json!({ "grade": 7 })),
+                rules(json!({ "grade": true })),
             ]
             .concat()
             .join("\n"),
-            @"
+            @r#"
         limit /logs: its length is 4, 3 is the most
         limit /logs/0: its length is 1, 2 is the least
         limit /logs/1: its length is 4, 3 is the most
@@ -264,7 +306,12 @@ mod tests {
         limit /logs: its length is 0, 1 is the least
         limit /score: it is 2, 1.5 is the most
         type /logs: it is a number, not a list or null, write a list or null
-        "
+        limit : its number of fields is 4, 3 is the most
+        limit /name: it is blank, write something
+        word /grade: it is `"god"`, use one of "good", "bad"
+        limit /grade: it is 7, 6 is the most
+        type /grade: it is a boolean, not a string, write a string
+        "#
         );
     }
 
@@ -289,15 +336,17 @@ mod tests {
             json!({ "additionalProperties": { "minimum": "1" } }),
             json!({ "type": "text" }),
             json!({ "items": [{}] }),
+            json!({ "anyOf": [{}, { "pattern": "^a" }] }),
         ];
-        insta::assert_snapshot!(refused.map(problem).join("\n"), @"
+        insta::assert_snapshot!(refused.map(problem).join("\n"), @r#"
         : it is a list, not an object or a boolean, write an object or a boolean
         /oneOf: callboard does not check this keyword, leave it out
         /properties/a/items/$ref: callboard does not check this keyword, leave it out
         /additionalProperties/minimum: it is a string, not a number, write a number
         /type: `text` is not a type, use one of array, boolean, integer, null, number, object, string
         /items: it is a list, not an object or a boolean, write an object or a boolean
-        ");
+        /anyOf/1/pattern: it is `"^a"`, use one of "\\S"
+        "#);
     }
 
     /// Returns the pointers to all values within a value.

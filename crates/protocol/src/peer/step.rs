@@ -61,23 +61,22 @@ pub(super) fn check_report(phase: Phase, report: &Report) -> Result<(), String> 
     if report.status == Status::Failed {
         return Ok(());
     }
-    let invalid = |field: &str, violations: Vec<Violation>| {
-        let first = violations.first();
-        let (at, message) = first.map_or(("", ""), |first| (&first.pointer, &first.message));
-        format!("Agent reported completion with an invalid `{field}`: {message} (at `/{field}{at}`)")
+    let invalid = |violations: Vec<Violation>| {
+        let first = violations.first().map(|first| format!("{} ({})", first.message, first.repair));
+        format!("Agent reported completion with an error in {}", first.unwrap_or_default())
     };
     let Some(produced) = field(report, output::OUTPUT) else {
         return Err("Agent reported completion without the field `output`".to_owned());
     };
-    output::verify(phase, produced).map_err(|violations| invalid(output::OUTPUT, violations))?;
+    output::verify(phase, produced).map_err(invalid)?;
     if phase != Phase::Review {
         return Ok(());
     }
     if let Some(summary) = field(report, output::CYCLE_SUMMARY) {
-        output::verify_summary(summary).map_err(|violations| invalid(output::CYCLE_SUMMARY, violations))?;
+        output::verify_summary(summary).map_err(invalid)?;
     }
     if let Some(insights) = field(report, output::INSIGHTS) {
-        output::verify_insights(insights).map_err(|violations| invalid(output::INSIGHTS, violations))?;
+        output::verify_insights(insights).map_err(invalid)?;
     }
     Ok(())
 }

@@ -205,7 +205,11 @@ fn f6_a_phase_has_the_fields_of_its_status() {
         "/phases/execute/errors/0",
         &with("/phases/execute/errors", Some(json!([{"kind": "x", "timestamp": "2025-08-05T10:06:00Z"}]))),
     );
-    assert_breaks_with("F6", "/phases/plan/output", json!({}));
+    assert_eq!(
+        shown(&with("/phases/plan/output", Some(json!({})))),
+        "/phases/plan/output [F6] the output of `plan`: `phases` is missing (add it)\n\
+         /phases/plan/output [F6] the output of `plan`: `success_criteria` is missing (add it)"
+    );
     assert_breaks_with("F6", "/phases/plan/output/phases", json!("none"));
     assert_breaks_without("F6", "/phases/plan/output/success_criteria");
     assert_breaks_with("F6", "/phases/plan/reused_from", json!("cycle 1"));

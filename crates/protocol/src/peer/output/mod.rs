@@ -1,19 +1,17 @@
 //! What each phase must produce: `phases.<phase>.output`, and the review's two fields at the document's root.
 //!
-//! The shapes in the original's documentation and those that the original itself writes are both accepted. The tables
-//! define them once: [`verify`] checks an output against them, and [`schema`] exports them as JSON Schema. Other fields
-//! are allowed.
+//! The schemas in `docs/schema/peer` accept the shapes in the original's documentation and those that the original itself
+//! writes. Other fields are allowed.
 
 mod review;
-mod shape;
-mod tables;
 
-use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+use serde_json::Value;
 
 use super::document::Phase;
-use crate::check::{Location, Violation, ViolationCollector};
+use crate::check::{Violation, schema};
 pub use review::{Band, Judgement, Score, judge, questions_for_user, succeeded};
-use shape::Shape;
 
 /// The field of a report that holds the output of the phase.
 pub const OUTPUT: &str = "output";
@@ -25,46 +23,47 @@ pub const INSIGHTS: &str = "insights";
 /// The rule that an invalid output breaks.
 pub const RULE: &str = "output";
 
+/// The schemas of the outputs, in the order of the phases.
+static OUTPUT_SCHEMAS: LazyLock<[Value; 4]> = LazyLock::new(|| {
+    [
+        include_str!("../../../../../docs/schema/peer/plan.schema.json"),
+        include_str!("../../../../../docs/schema/peer/execute.schema.json"),
+        include_str!("../../../../../docs/schema/peer/express.schema.json"),
+        include_str!("../../../../../docs/schema/peer/review.schema.json"),
+    ]
+    .map(parse)
+});
+static SUMMARY_SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| parse(include_str!("../../../../../docs/schema/peer/cycle-summary.schema.json")));
+static INSIGHTS_SCHEMA: LazyLock<Value> =
+    LazyLock::new(|| parse(include_str!("../../../../../docs/schema/peer/insights.schema.json")));
+
+fn parse(schema: &str) -> Value {
+    serde_json::from_str(schema).expect("BUG: the schema is JSON")
+}
+
 /// Checks the output of a phase. Pointers start at the output.
 pub fn verify(phase: Phase, output: &Value) -> Result<(), Vec<Violation>> {
-    verify_as(&format!("the output of `{phase}`"), &tables::of(phase), output)
+    verify_as(&format!("the output of `{phase}`"), &OUTPUT_SCHEMAS[phase as usize], output)
 }
 
 /// Checks the review's `cycle_summary`.
 pub fn verify_summary(summary: &Value) -> Result<(), Vec<Violation>> {
-    verify_as("`cycle_summary`", &tables::SUMMARY, summary)
+    verify_as("`cycle_summary`", &SUMMARY_SCHEMA, summary)
 }
 
 /// Checks the review's `insights`.
 pub fn verify_insights(insights: &Value) -> Result<(), Vec<Violation>> {
-    verify_as("`insights`", &tables::INSIGHTS, insights)
+    verify_as("`insights`", &INSIGHTS_SCHEMA, insights)
 }
 
-fn verify_as(name: &str, shape: &Shape, value: &Value) -> Result<(), Vec<Violation>> {
-    let mut findings = ViolationCollector::default();
-    shape.verify(&Location { pointer: String::new(), name: name.to_owned() }, value, &mut findings);
-    if findings.0.is_empty() { Ok(()) } else { Err(findings.0) }
-}
-
-/// The JSON Schema (draft 2020-12) of a phase's output.
-pub fn schema(phase: Phase) -> Value {
-    titled(&format!("Output of the {} phase", phase), &tables::of(phase))
-}
-
-/// The JSON Schema of the review's `cycle_summary`.
-pub fn summary_schema() -> Value {
-    titled("cycle_summary of the review", &tables::SUMMARY)
-}
-
-/// The JSON Schema of the review's `insights`.
-pub fn insights_schema() -> Value {
-    titled("insights of the review", &tables::INSIGHTS)
-}
-
-fn titled(title: &str, shape: &Shape) -> Value {
-    let mut schema = json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "title": title });
-    if let (Some(head), Value::Object(rest)) = (schema.as_object_mut(), shape.schema()) {
-        head.extend(rest);
+/// Checks a value. Each message names the place, because many are shown without their pointer.
+fn verify_as(name: &str, schema: &Value, value: &Value) -> Result<(), Vec<Violation>> {
+    let mut violations = schema::violations(schema, value);
+    for Violation { rule, pointer, message, .. } in &mut violations {
+        let place = if pointer.is_empty() { name.to_owned() } else { format!("`{pointer}` of {name}") };
+        *rule = RULE;
+        *message = format!("{place}: {message}");
     }
-    schema
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
 }

@@ -165,8 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_bands_are_those_of_the_table() {
-        assert_eq!(super::super::tables::QUALITY_WORDS, Band::ALL.map(Band::as_str));
+    fn the_words_of_the_bands_are_those_of_the_schema() {
+        let words = &super::super::OUTPUT_SCHEMAS[3]["properties"]["quality_score"]["anyOf"][1]["enum"];
+        assert_eq!(*words, json!(Band::ALL.map(Band::as_str)));
     }
 
     #[test]

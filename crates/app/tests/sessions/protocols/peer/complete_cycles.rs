@@ -20,7 +20,7 @@ fn the_rehearsal_among_the_examples_shows_a_whole_cycle() {
     cycle peer:spec:reset-forgotten-password-mail:cycle:1 is run peer.spec.reset-forgotten-password-mail.cycle.1: create-spec
     run peer.spec.reset-forgotten-password-mail.cycle.1 in [REPO]
     ▸ plan#1.1 started
-    ✗ plan#1.1 failed, retrying in [TIME]: Agent reported completion with an invalid `output`: the output of `plan` has no `success_criteria` (at `/output`)
+    ✗ plan#1.1 failed, retrying in [TIME]: Agent reported completion with an error in the output of `plan`: `success_criteria` is missing (add it)
     ▸ plan#1.2 started
     ✓ plan#1.2 finished [TIME]
     ▸ execute#1.1 started
