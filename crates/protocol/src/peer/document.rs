@@ -36,7 +36,7 @@ pub struct Document {
     pub metadata: Metadata,
     pub context: Context,
     pub phases: Phases,
-    /// Append-only, except that one `compacted` entry may replace old progress entries.
+    /// Append-only. In an imported document a `compacted` entry may stand for old progress entries.
     pub history: Vec<HistoryEntry>,
     /// The reviewer's summary.
     #[serde(default, deserialize_with = "deserialize_present", skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,6 @@
 //! [`check`](mod@super::check), and [`transition`](super::transition) recognises the write from the old and the new
 //! document.
 
-mod compact;
 mod unknown_fields;
 
 use serde_json::{Map, Value};
@@ -18,7 +17,6 @@ use super::document::{InvalidTransition, StatusWithPhase};
 use super::names::PeerCycleId;
 use super::output;
 use crate::check::Violation;
-pub use compact::compact;
 pub use unknown_fields::{UnknownFields, set_unknown_fields};
 
 /// What a cycle is started with.

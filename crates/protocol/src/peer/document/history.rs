@@ -13,7 +13,7 @@ pub struct HistoryEntry {
     pub event: Event,
     /// The document's `sequence` after the write that added this entry.
     pub sequence: u64,
-    /// Fields that the format does not define. Callboard itself adds some: `by`, and `from` and `to` of a compacted entry.
+    /// Fields that the format does not define. Callboard itself adds some, such as `by`.
     #[serde(flatten)]
     pub unknown: Unknown,
 }

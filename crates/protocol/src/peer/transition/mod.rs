@@ -42,8 +42,6 @@ pub enum Transition {
     CycleCompleted,
     /// Only unknown fields changed.
     UnknownFields,
-    /// One entry replaced old progress entries of the history.
-    Compacted,
     /// An earlier document was restored.
     Recovered,
 }
@@ -139,14 +137,11 @@ fn expect_with_entry(old: &Document, new: &Document, entry: &HistoryEntry) -> Op
             change::fail_with(old, phase, error, new.metadata.updated_at)
                 .map(|expected| (Transition::Failed(phase), expected))
         }
-        (Event::Compacted, None) => {
-            let number = |name: &str| entry.unknown.get(name).and_then(Value::as_u64);
-            change::compact(old, number("from")?, number("to")?, new.metadata.updated_at)
-                .map(|expected| (Transition::Compacted, expected))
-        }
         (Event::Started | Event::Failed, None)
-        | (Event::Compacted, Some(_))
-        | (Event::Initialized | Event::Migrated | Event::Recovered | Event::Other(_), _) => return None,
+        | (Event::Initialized | Event::Migrated | Event::Recovered | Event::Compacted | Event::Other(_), _) =>
+        {
+            return None;
+        }
     };
     Some(expectation.map(|(transition, mut expected)| {
         // The entry may have unknown fields, such as the author.
@@ -275,7 +270,6 @@ impl fmt::Display for Transition {
             Self::Failed(phase) => write!(f, "{phase} failed"),
             Self::CycleCompleted => f.write_str("cycle completed"),
             Self::UnknownFields => f.write_str("unknown fields"),
-            Self::Compacted => f.write_str("compacted"),
             Self::Recovered => f.write_str("recovered"),
         }
     }

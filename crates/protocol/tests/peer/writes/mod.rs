@@ -7,8 +7,7 @@ mod walk;
 use protocol::Timestamp;
 use protocol::peer::change::{self, ChangeError, ErrorDetail, NewCycle, ReviewFields, UnknownFields};
 use protocol::peer::{
-    Document, Event, HistoryEntry, Mode, PeerCycleId, Phase, PhaseStatus, StatusWithPhase, Transition,
-    WholeSecond,
+    Document, Mode, PeerCycleId, Phase, PhaseStatus, StatusWithPhase, Transition, WholeSecond,
 };
 use serde_json::{Value, json};
 
@@ -59,13 +58,12 @@ enum DocumentChange {
     Fail(Phase),
     CompleteCycle,
     UnknownFields,
-    Compact,
 }
 
 impl DocumentChange {
     fn all() -> Vec<Self> {
         let for_each_phase = |change_of: fn(Phase) -> Self| Phase::ALL.map(change_of);
-        let mut all = [Self::CompleteCycle, Self::UnknownFields, Self::Compact].to_vec();
+        let mut all = [Self::CompleteCycle, Self::UnknownFields].to_vec();
         for changes in [
             for_each_phase(Self::Start),
             for_each_phase(Self::Progress),
@@ -102,10 +100,6 @@ impl DocumentChange {
                 fields.phases[2].insert("x_mark".to_owned(), json!([number]));
                 Ok(change::set_unknown_fields(old, fields, at))
             }
-            Self::Compact => {
-                let (from, to) = compactable(old).unwrap_or((1, 1));
-                change::compact(old, from, to, at)
-            }
         }
     }
 
@@ -120,7 +114,6 @@ impl DocumentChange {
             Self::Fail(phase) => Transition::Failed(phase),
             Self::CompleteCycle => Transition::CycleCompleted,
             Self::UnknownFields => Transition::UnknownFields,
-            Self::Compact => Transition::Compacted,
         }
     }
 
@@ -139,17 +132,6 @@ impl DocumentChange {
             Self::Fail(phase) => is_open && first_incomplete() == Some(phase),
             Self::CompleteCycle => at == StatusWithPhase::PhaseCompleted(Phase::Review),
             Self::UnknownFields => true,
-            Self::Compact => compactable(old).is_some(),
         }
     }
-}
-
-/// The sequences of the first and the last of the oldest consecutive entries that may be compacted: those of progress and those
-/// with an unknown event, but never the newest entry.
-fn compactable(document: &Document) -> Option<(u64, u64)> {
-    let (_, old) = document.history.split_last()?;
-    let may_compact = |entry: &HistoryEntry| matches!(entry.event, Event::Progress | Event::Other(_));
-    let mut groups = old.chunk_by(|one, next| may_compact(one) && may_compact(next));
-    let entries = groups.find(|entries| entries.len() > 1)?;
-    Some((entries.first()?.sequence, entries.last()?.sequence))
 }

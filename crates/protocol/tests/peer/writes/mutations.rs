@@ -18,7 +18,7 @@ fn history(random: &mut Rng) -> Vec<(DocumentChange, Document, Document)> {
             .collect();
         let change = loop {
             let change = legal[random.usize(..legal.len())];
-            // A failed cycle allows only unknown fields and compactions, so a failure is rare.
+            // A failed cycle allows only unknown fields, so a failure is rare.
             if !matches!(change, DocumentChange::Fail(_)) || random.usize(..8) == 0 {
                 break change;
             }
@@ -172,7 +172,7 @@ fn may_touch(transition: Transition, mutation: &Mutation, new: &Document, old: &
                 || matches!(mutation, Mutation::Add(pointer) if *pointer == error)
         }
         Transition::UnknownFields => is_unknown || changes_own_entry(),
-        Transition::Started(_) | Transition::CycleCompleted | Transition::Compacted => false,
+        Transition::Started(_) | Transition::CycleCompleted => false,
         Transition::Unchanged | Transition::Initialized | Transition::Migrated | Transition::Recovered => {
             true
         }

@@ -3,7 +3,9 @@
 
 use protocol::peer::change::{self, ChangeError, ErrorDetail, ReviewFields, UnknownFields};
 use protocol::peer::transition::{check_write, recognise};
-use protocol::peer::{Document, Event, Phase, PhaseStatus, Transition, WriteRefusal, check_document};
+use protocol::peer::{
+    Document, Event, HistoryEntry, Phase, PhaseStatus, Transition, WriteRefusal, check_document,
+};
 use serde_json::{Value, json};
 
 use super::{new_cycle, opened, output, second};
@@ -194,33 +196,24 @@ fn progress_cannot_remove_the_errors_of_failed_attempts() {
     assert_eq!(again.phases.plan.status, PhaseStatus::InProgress);
 }
 
+/// An imported document may have such an entry, but no write adds one.
 #[test]
-fn only_progress_is_compacted_and_its_range_is_no_gap() {
-    let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
-    for number in 0..5 {
-        document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
-    }
-    assert!(change::compact(&document, 3, 3, second(3)).is_err(), "a single entry");
-    assert!(change::compact(&document, 2, 5, second(3)).is_err(), "a transition in the range");
-    let compacted = change::compact(&document, 3, 5, second(3)).unwrap();
-    let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
-    assert_eq!(numbers, [1, 2, 6, 7, 8]);
-    assert_eq!(check_document(&compacted), protocol::peer::RuleViolations::default());
-    assert_eq!(recognise(Some(&document), &compacted), Ok(Transition::Compacted));
-    assert!(change::compact(&compacted, 6, 8, second(4)).is_err(), "a compacted entry in the range");
-    let mut lost = compacted.clone();
-    lost.history.remove(2);
-    assert!(recognise(Some(&document), &lost).is_err(), "more is missing than the range");
-}
-
-/// The range ends after sequence 6, which is that of the new entry.
-#[test]
-fn a_compaction_whose_range_reaches_past_the_history_keeps_its_own_entry() {
+fn a_write_that_compacts_the_history_is_refused() {
     let mut document = change::start(&opened(), Phase::Plan, second(1)).unwrap();
     for number in 0..3 {
         document = change::progress(&document, Phase::Plan, json!(number), second(2)).unwrap();
     }
-    let compacted = change::compact(&document, 3, 9, second(3)).unwrap();
-    let numbers: Vec<_> = compacted.history.iter().map(|entry| entry.sequence).collect();
-    assert_eq!(numbers, [1, 2, 6]);
+    let mut compacted = document.clone();
+    compacted.sequence += 1;
+    let entry = HistoryEntry::new(second(2), None, Event::Compacted, compacted.sequence);
+    compacted.history.splice(2..4, []);
+    compacted.history.push(entry);
+    let last = &mut compacted.history.last_mut().unwrap().unknown;
+    last.extend([("from".to_owned(), json!(3)), ("to".to_owned(), json!(4))]);
+    assert_eq!(check_document(&compacted), protocol::peer::RuleViolations::default());
+    assert_eq!(
+        recognise(Some(&document), &compacted).unwrap_err().violations,
+        [],
+        "no transition has this entry"
+    );
 }
