@@ -45,7 +45,6 @@ pub enum Author {
     /// A person or a program that used a command.
     Person { name: String, host: String },
     /// Another client of the NATS bucket that holds the documents; `sequence` is the message it wrote.
-    #[serde(rename = "client")]
     BucketClient { bucket: String, sequence: u64 },
 }
 
@@ -64,10 +63,7 @@ impl Author {
 #[serde(rename_all = "snake_case", bound = "")]
 pub enum Input<T: Payload = Erased> {
     /// The run was opened with the run spec that has this digest.
-    Opened {
-        #[serde(rename = "definition")]
-        spec_digest: String,
-    },
+    Opened { spec_digest: String },
     Fact {
         #[serde(flatten)]
         fact: Fact<T::Verdict>,
@@ -119,7 +115,6 @@ impl<T: Payload> Input<T> {
 pub enum RecoverySource {
     /// A damaged store, whose journal ends with the entry before this one. `reason` says why.
     Journal {
-        #[serde(rename = "lost")]
         reason: String,
         /// The last readable revision, and the newest one that is known to have existed.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +180,7 @@ pub struct Evidence {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
     /// A sentence for each field or edit that was removed from the report because the step had no right to it.
-    #[serde(rename = "refused", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_edits: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,

@@ -45,7 +45,7 @@ pub enum Change<C = Value> {
     Started {
         attempt: AttemptId,
         counted_attempt: u32,
-        /// What does the work: an agent, a command or the engine. Entries of older versions do not have it and are read as `Agent`.
+        /// What does the work: an agent, a command or the engine.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
     },
@@ -55,9 +55,8 @@ pub enum Change<C = Value> {
     },
     Ended {
         attempt: AttemptId,
-        #[serde(rename = "exit")]
         consequence: AttemptConsequence,
-        /// What did the work: an agent, a command or the engine. Entries of older versions do not have it and are read as `Agent`.
+        /// What did the work: an agent, a command or the engine.
         #[serde(default, skip_serializing_if = "StepKind::is_agent")]
         kind: StepKind,
     },
@@ -128,7 +127,6 @@ pub enum AttemptConsequence {
     /// result.
     Released,
     /// It failed, and the outcome of the run is known, so it is not retried. The turn ends without a result.
-    #[serde(rename = "drained")]
     FailedWhileDraining,
 }
 
@@ -139,7 +137,6 @@ pub enum AttemptStopReason {
     /// The run stops.
     RunStops,
     /// The outcome of the run no longer depends on it.
-    #[serde(rename = "run_ends")]
     RunFinishes,
 }
 
@@ -147,13 +144,8 @@ pub enum AttemptStopReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Action {
-    Start {
-        attempt: AttemptId,
-    },
-    #[serde(rename = "end")]
-    Stop {
-        attempt: AttemptId,
-    },
+    Start { attempt: AttemptId },
+    Stop { attempt: AttemptId },
 }
 
 impl Action {
@@ -161,8 +153,7 @@ impl Action {
     pub fn id(&self) -> String {
         match self {
             Self::Start { attempt } => format!("start {attempt}"),
-            // Outboxes of older versions contain this id, so it keeps the former name of the action.
-            Self::Stop { attempt } => format!("end {attempt}"),
+            Self::Stop { attempt } => format!("stop {attempt}"),
         }
     }
 }

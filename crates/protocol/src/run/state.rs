@@ -47,7 +47,6 @@ impl RunStatus {
 #[serde(rename_all = "snake_case")]
 pub enum RunStopCause {
     /// The engine was interrupted: Ctrl-C, SIGTERM.
-    #[serde(rename = "interrupted")]
     EngineInterrupted,
     /// A user stopped the run.
     Requested,
@@ -58,7 +57,6 @@ pub enum RunStopCause {
 pub struct ActiveTurn {
     pub turn: Turn,
     /// The live attempt, or the last one; 0 before the first.
-    #[serde(rename = "attempt")]
     pub attempt_no: AttemptNo,
     /// Failed attempts of this turn.
     pub failures: u32,

@@ -87,14 +87,14 @@ impl RunHistory {
             Some("ended") => {
                 self.adopted += usize::from(started_by.get(&id) != Some(&by));
                 history.ended.push(id.clone());
-                let consequence = &change["exit"];
+                let consequence = &change["consequence"];
                 match consequence.as_str() {
                     Some("reported") => {
                         history.reported += 1;
                         history.done = true;
                     }
                     Some("exhausted") => history.exhausted += 1,
-                    Some("released" | "drained") => history.without_result += 1,
+                    Some("released" | "failed_while_draining") => history.without_result += 1,
                     _ if consequence.get("will_retry").is_some() => history.retries += 1,
                     _ if consequence.get("interrupted").is_some() => history.interrupted += 1,
                     _ => panic!("`{id}` ended in an unexpected way: {consequence}"),

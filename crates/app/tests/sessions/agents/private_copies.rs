@@ -129,7 +129,7 @@ fn an_edit_outside_the_rights_of_a_step_is_refused_and_named() {
     let refusal = format!("`{FILE}`: the step may not change `/name`");
     let log = test_env.callboard(&["log", "trial"]).run();
     assert!(log.stdout.contains(&format!("! refused: {refusal}")), "{}", log.transcript());
-    assert_eq!(evidence(&test_env, "lamp.make#1.1")["refused"], json!([refusal]));
+    assert_eq!(evidence(&test_env, "lamp.make#1.1")["refused_edits"], json!([refusal]));
     assert!(!test_env.callboard(&["show", "trial"]).run().stdout.contains("may not change"));
 }
 

@@ -293,7 +293,7 @@ impl ArchiveImport<'_> {
         let blob = serde_json::to_vec(&replay.spec).expect("BUG: a definition is plain data");
         let digest = writer.put_blob(&blob)?;
         let mut entry: serde_json::Value = serde_json::from_str(&body).map_err(ReplayError::from)?;
-        entry["input"]["opened"]["definition"] = digest.as_str().into();
+        entry["input"]["opened"]["spec_digest"] = digest.as_str().into();
         Ok(entry.to_string())
     }
 

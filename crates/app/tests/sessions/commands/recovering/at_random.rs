@@ -26,7 +26,7 @@ fn embedded_undamaged_entries_come_back_whatever_is_damaged() {
     let original = fs::read(intact_store.join("callboard.db")).unwrap();
     let definition = |entries: &[String]| {
         let first: serde_json::Value = serde_json::from_str(&entries[0]).unwrap();
-        let digest = first["input"]["opened"]["definition"].as_str().unwrap().parse().unwrap();
+        let digest = first["input"]["opened"]["spec_digest"].as_str().unwrap().parse().unwrap();
         block_on(open_store(&intact_store).blob(&digest)).unwrap().unwrap()
     };
     // For each run: where its entries and its definition are in the database file. Each of them is small enough to lie on
