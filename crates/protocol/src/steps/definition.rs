@@ -41,7 +41,6 @@ pub struct StoredDefinition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_state_file: Option<String>,
     /// What happens to the memory updates of reports.
-    #[serde(default)]
     pub memory: MemoryPolicy,
     /// The JSON Schema that every report of an agent must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -44,13 +44,13 @@ pub struct StepProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
     /// How often its checks have failed since it was ready, the same as in `State::failed_check_turns`.
-    #[serde(rename = "failed_checks", default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub failed_check_turns: u32,
     /// The items of its data loop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<Value>,
     /// The findings about its items while their list is read again, which removes the items.
-    #[serde(rename = "found", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub item_findings: Vec<ItemFindings>,
     /// The answer of a person, until the step starts again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

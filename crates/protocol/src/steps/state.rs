@@ -17,10 +17,8 @@ pub struct State {
     pub skipped: BTreeSet<StepId>,
     pub failed: BTreeSet<StepId>,
     /// Failed gates whose loop-back is pending.
-    #[serde(rename = "looping")]
     pub gates_looping_back: BTreeSet<StepId>,
     /// How many loop-backs have reset each step. Steps without any are left out.
-    #[serde(rename = "iterations")]
     pub loop_backs: BTreeMap<StepId, u32>,
     /// The step at which the run is to start again, as soon as no attempt is alive there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,14 +27,14 @@ pub struct State {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases: BTreeMap<StepId, Phase>,
     /// How often the checks of each step have failed since the step last became ready. Each time counts as a failed attempt.
-    #[serde(rename = "failed_checks", default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed_check_turns: BTreeMap<StepId, u32>,
     /// How many items each step with a data loop has, once they are known.
-    #[serde(rename = "loops", default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub item_counts: BTreeMap<StepId, u32>,
     /// Items that had failed and are worked on again, in the order in which they were retried. They come after the items in
     /// progress. Steps that are no items have no effect here.
-    #[serde(rename = "taken_up", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retried_items: Vec<StepId>,
 }
 

@@ -25,10 +25,8 @@ pub enum Phase {
     /// It waits until the conditions in `gates` hold.
     Conditions,
     /// The engine reads the items of its data loop.
-    #[serde(rename = "items")]
     ReadItems,
     /// Its items are worked on. It has no turn.
-    #[serde(rename = "each")]
     WorkOnItems,
     /// Its agent works on it; or a person, or the engine.
     Work,
@@ -37,7 +35,6 @@ pub enum Phase {
     /// A person is asked about the agent's work (`human_in_the_loop`).
     Approval,
     /// A person has approved. A deferred transition completes the step.
-    #[serde(rename = "answered")]
     Approved,
 }
 
