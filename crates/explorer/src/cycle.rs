@@ -259,7 +259,7 @@ impl Explored for Cycle {
             Verdict::Specified { raised } => with_raised("specified", raised),
             Verdict::Explored { raised } => with_raised("explored", raised),
             Verdict::Blocked { raised } => with_raised("nothing", raised),
-            Verdict::BaselineTested => "measured".to_owned(),
+            Verdict::BaselineTested => "baseline tested".to_owned(),
             Verdict::Planned { completeness: Completeness::Complete, raised, .. } => {
                 with_raised("planned", raised)
             }
@@ -319,7 +319,7 @@ impl Explored for Cycle {
             Change::Completed => "completed".to_owned(),
             Change::Failed { step } => format!("{step} failed"),
             Change::Stopped => "stopped".to_owned(),
-            Change::Retried => "reopened".to_owned(),
+            Change::Retried => "retried".to_owned(),
         }
     }
 

@@ -214,7 +214,7 @@ impl Explored for Issue {
             Change::Entered(stage) => format!("{stage:?}").to_lowercase(),
             Change::Asked(pending) => format!("{} asked", pending.len()),
             Change::Posted => "posted".to_owned(),
-            Change::PendingAnswered => "settled".to_owned(),
+            Change::PendingAnswered => "pending answered".to_owned(),
             Change::Rerouted => "to a person".to_owned(),
             Change::LoopedBack => "back".to_owned(),
             Change::GaveUp => "gave up".to_owned(),

@@ -8,7 +8,6 @@ use crate::{Timestamp, Turn};
 
 /// A step in its latest turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct StepRecord {
     pub status: StepRecordStatus,
     /// 0 before the first turn.

@@ -66,7 +66,6 @@ pub enum Change {
         task: StepId,
     },
     /// The merge of the task failed; the task may be coded again.
-    #[serde(rename = "task_rejected")]
     TaskMergeFailed {
         task: StepId,
     },
@@ -87,7 +86,6 @@ pub enum Change {
     },
     Stopped,
     /// A user retries a failed cycle.
-    #[serde(rename = "reopened")]
     Retried,
 }
 

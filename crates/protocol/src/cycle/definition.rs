@@ -28,11 +28,8 @@ pub struct Definition {
     pub max_iterations: u32,
     /// How many tasks of the plan are coded at once; 1 for one step that codes them all.
     pub parallel: u32,
-    #[serde(default)]
     pub overlap: Overlap,
-    #[serde(default)]
     pub decisions: DecisionMode,
-    #[serde(default)]
     pub merge_mode: MergeMode,
     /// The commands by which the engine tests the tree after coding. Without any, the test results in the agent's report count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -41,7 +41,6 @@ pub struct State {
     /// How many extensions (requirements that a user added) wait for an iteration.
     pub extensions: u32,
     /// Why the cycle has failed; `None` otherwise.
-    #[serde(rename = "end")]
     pub failure_cause: Option<FailureCause>,
 }
 

@@ -243,7 +243,6 @@ pub enum Verdict {
         raised: Vec<Raised>,
     },
     /// `vas.baseline` has run the tests.
-    #[serde(rename = "measured")]
     BaselineTested,
     /// `ep` has a plan. `tasks` are its open tasks.
     Planned {

@@ -28,7 +28,6 @@ pub struct State {
     pub posted: bool,
     pub failed: Option<FailureCause>,
     /// The steps that are not in the pipeline, as far as they were needed: answers of agents and persons.
-    #[serde(rename = "appeared")]
     pub answer_steps: BTreeSet<Step>,
 }
 
@@ -77,7 +76,6 @@ pub enum Change {
     /// The first item of `pending` was posted on the issue, or could not be.
     Posted,
     /// The first item of `pending` is answered.
-    #[serde(rename = "settled")]
     PendingAnswered,
     /// The addressee could not answer: the first item of `pending` goes to a person.
     Rerouted,

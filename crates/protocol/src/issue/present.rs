@@ -152,7 +152,7 @@ impl Present for Issue {
             Change::LoopedBack => Some(("looped_back", json!({}))),
             Change::GaveUp => Some(("gave_up", json!({}))),
             Change::Asked(pending) => Some(("asked", json!({ "pending": pending }))),
-            Change::PendingAnswered => Some(("settled", json!({}))),
+            Change::PendingAnswered => Some(("pending_answered", json!({}))),
             Change::Posted
             | Change::Rerouted
             | Change::Failed(_)

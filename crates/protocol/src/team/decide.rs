@@ -40,7 +40,6 @@ pub enum Change {
         group: GroupId,
         to: Stage,
         /// Why a person decides.
-        #[serde(rename = "limit")]
         reason: DecisionReason,
     },
     /// A person has decided about the group.
@@ -59,10 +58,8 @@ pub enum Change {
         failing: Vec<u16>,
     },
     /// No final check is left: a person decides.
-    #[serde(rename = "check_asked")]
     CompletionAsked,
     /// A person has decided after the last final check.
-    #[serde(rename = "check_chosen")]
     CompletionChosen {
         choice: Choice,
     },

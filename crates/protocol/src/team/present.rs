@@ -245,7 +245,7 @@ impl Present for Team {
             }
             Change::Moved { group, to, .. } => Some(("group", json!({ "group": group, "needs": to }))),
             Change::Asked { group, reason, .. } => {
-                Some(("asked", json!({ "group": group, "limit": reason })))
+                Some(("asked", json!({ "group": group, "reason": reason })))
             }
             Change::Chosen { group, choice } => Some(("chosen", json!({ "group": group, "choice": choice }))),
             Change::Refused { .. } => Some(("completion_refused", json!({}))),

@@ -18,10 +18,8 @@ pub struct State {
     /// The criteria whose commands failed the last time.
     pub failing: BTreeSet<u16>,
     /// What the run needs when all groups are done.
-    #[serde(rename = "ending")]
     pub final_stage: FinalStage,
     /// Final checks that are left before a person is asked.
-    #[serde(rename = "checks_left")]
     pub final_checks_left: u8,
     /// Steps that failed, or were stopped.
     pub failed: BTreeSet<Step>,
@@ -37,7 +35,6 @@ pub struct Group {
     pub after: BTreeSet<GroupId>,
     pub stage: Stage,
     /// Whether the group continues, waits for a decision, or is closed.
-    #[serde(rename = "hold")]
     pub progress: GroupProgress,
     /// The turns that are left before a person is asked.
     pub left: TurnsLeft,

@@ -53,13 +53,11 @@ pub struct EngineRecord {
     /// The offset of the times in the document, in minutes east of UTC.
     pub utc_offset: i32,
     pub created_at: Timestamp,
-    #[serde(default)]
     pub steps: BTreeMap<StepId, IterationStep>,
     /// The tasks of `extend` requests that no iteration has taken yet, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
     /// What the open iteration has found so far: its `issues_found`, and feedback for the next iteration.
-    #[serde(default)]
     pub findings: IterationFindings,
     /// The results of the checks of this iteration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +69,6 @@ pub struct EngineRecord {
 
 /// What an iteration has found, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct IterationFindings {
     /// Failing tests and checks, and critical issues.
     pub failing_tests: Vec<String>,

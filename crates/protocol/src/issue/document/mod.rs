@@ -129,7 +129,6 @@ pub struct EngineData {
     /// Reasons of past blocks and failures, and what was removed from reports because the agent had no right to it.
     pub notes: Vec<String>,
     /// The answers of persons to blocks: `NAME: ANSWER`.
-    #[serde(rename = "decisions")]
     pub block_answers: Vec<String>,
 }
 

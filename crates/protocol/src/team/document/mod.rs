@@ -43,7 +43,6 @@ pub struct RunPart {
     pub session_id: String,
     pub request: String,
     /// How many groups may work at the same time.
-    #[serde(rename = "at_once")]
     pub max_parallel: u8,
     /// `iteration` of `orchestrator_state.json`: how many attempts have started.
     pub iteration: u64,
@@ -88,7 +87,6 @@ pub struct PlanPart {
     pub phases: Vec<Vec<GroupId>>,
     pub criteria: Vec<CriterionRecord>,
     /// Why a group waits for another besides `depends_on`: the files that both change.
-    #[serde(rename = "overlaps")]
     pub shared_files: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>>,
     /// The groups that replace a group.
     pub replaced: BTreeMap<GroupId, Vec<GroupId>>,
@@ -102,13 +100,13 @@ pub struct CriterionRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
     /// The result of its command, with the end of the output.
-    #[serde(rename = "evidence", default, skip_serializing_if = "Option::is_none")]
-    pub command_result: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
 }
 
 impl From<Criterion> for CriterionRecord {
     fn from(criterion: Criterion) -> Self {
-        Self { criterion, passed: None, command_result: None }
+        Self { criterion, passed: None, evidence: None }
     }
 }
 
@@ -117,10 +115,8 @@ impl From<Criterion> for CriterionRecord {
 pub struct GroupPart {
     pub stage: Stage,
     /// Whether the group continues, waits for a decision, or is closed.
-    #[serde(rename = "hold")]
     pub progress: GroupProgress,
     /// Whether the role that the stage needs has started.
-    #[serde(rename = "started")]
     pub stage_started: bool,
     pub iterations: Iterations,
     pub start_time: Option<Timestamp>,
@@ -143,7 +139,7 @@ pub struct GroupPart {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub claimed_complete: bool,
     /// Why a person decides about an imported group.
-    #[serde(rename = "imported_because", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import_question: Option<String>,
 }
 
@@ -199,7 +195,6 @@ pub struct DecisionEntry {
 /// The files of an imported `coordination/`, as they were. Members that the original does not define are exported again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    #[serde(rename = "store")]
     pub coordination: CoordinationFiles,
     /// Whether the run still is as it was imported.
     pub unchanged: bool,

@@ -198,7 +198,7 @@ impl Recorder<'_> {
             record.passed = Some(result.passed());
             let end: String =
                 result.output.chars().rev().take(2000).collect::<Vec<_>>().into_iter().rev().collect();
-            record.command_result = Some(format!("{}\n{end}", result.summary()).trim_end().to_owned());
+            record.evidence = Some(format!("{}\n{end}", result.summary()).trim_end().to_owned());
         }
         self.touched.insert(plan_part_path());
     }
