@@ -26,14 +26,13 @@ pub const MAX_SCRIPTED_ATTEMPT: usize = 120 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RehearsalScript {
     /// One entry per attempt of an iteration; the last one repeats.
-    #[serde(default)]
     pub steps: BTreeMap<StepId, Vec<ScriptedAttempt>>,
     /// In protocols whose steps appear during a run: one list of attempts per turn; the last list repeats, and in a list the
     /// last attempt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub turns: BTreeMap<StepId, Vec<Vec<ScriptedAttempt>>>,
     /// Report fields of a step that its script does not set.
-    #[serde(rename = "by_default", default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub default_fields: BTreeMap<StepId, Fields>,
 }
 
@@ -44,7 +43,6 @@ pub type Fields = Map<String, Value>;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScriptedAttempt {
     /// How long it waits first.
-    #[serde(default)]
     pub delay: Option<Duration>,
     /// The partial reports that it submits meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -86,7 +84,6 @@ pub enum Behaviour {
 
 /// What a successful attempt produces.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct ScriptedOutput {
     /// The logs of the report.
     pub logs: Vec<String>,

@@ -42,7 +42,7 @@ pub struct Launch {
     /// The time between TERM and KILL.
     pub grace: Duration,
     /// How many files it may have open. Set because the engine has raised its own limit, which children inherit.
-    #[serde(rename = "descriptors", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_open_files_limit: Option<u64>,
 }
 

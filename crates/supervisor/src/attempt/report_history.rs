@@ -26,7 +26,6 @@ const MAX_READ: u64 = 8 * MAX_REPORT_SIZE;
 pub(super) struct RecordedReport {
     pub(super) source: Source,
     /// How long the standard output was at that time, which tells what was printed before.
-    #[serde(rename = "stdout")]
     pub(super) stdout_len: u64,
     pub(super) text: String,
 }

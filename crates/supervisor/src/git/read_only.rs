@@ -12,7 +12,7 @@ use super::{Git, RunWorktrees, WorktreeError};
 use crate::atomic_file::replace_synced_file;
 
 /// The suffix of the file with the [`WorktreeSnapshot`] of a worktree.
-const SNAPSHOT_SUFFIX: &str = "kept";
+const SNAPSHOT_SUFFIX: &str = "snapshot";
 
 /// The state of a worktree before a read-only attempt.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
