@@ -175,10 +175,9 @@ fn print_engine(run_at: &RunAtRevision, overview: &RunOverview) {
         ));
     }
     match &overview.engine {
-        // `stopped`: by Ctrl-Z or a signal.
-        EngineStatus::Running { pid, host, since, is_suspended } => {
+        EngineStatus::Running { pid, host, since, suspended } => {
             let since = since.map(|since| format!(" for {}", output::duration(overview.at.since(since))));
-            let suspended = if *is_suspended {
+            let suspended = if *suspended {
                 format!(", {}: run `kill -CONT {pid}` to continue it", styled(YELLOW, "suspended"))
             } else {
                 String::new()
@@ -295,7 +294,7 @@ fn activity_text(activity: &StepActivity, now: Timestamp) -> String {
             let working = styled(DIM, format_args!("{checks}for {}{}", length(since), on_host(host)));
             let slow = slow.as_ref().map(|slow| {
                 let millis = |ms| output::duration(std::time::Duration::from_millis(ms));
-                let (median, now) = (millis(slow.median_ms), millis(slow.elapsed_ms));
+                let (median, now) = (millis(slow.baseline_ms), millis(slow.elapsed_ms));
                 format!("{}: {now} so far, median {median}", styled(YELLOW, "slow"))
             });
             let last_output = last_output.as_ref().map(|output| last_output_text(output, now));

@@ -50,8 +50,7 @@ pub(crate) enum EngineStatus {
         #[serde(skip_serializing_if = "Option::is_none")]
         since: Option<Timestamp>,
         /// Suspended by Ctrl-Z or a signal.
-        #[serde(rename = "stopped")]
-        is_suspended: bool,
+        suspended: bool,
     },
     /// The run is unfinished and has no engine.
     Missing,
@@ -164,8 +163,8 @@ fn current_engine(
     };
     let is_holder = |by: &Author| matches!(by, Author::Engine { pid, host, .. } if *pid == holder.pid && *host == holder.host);
     let since = history.engine.as_ref().filter(|engine| is_holder(&engine.author)).map(|engine| engine.since);
-    let is_suspended = holder.is_stopped();
-    EngineStatus::Running { pid: holder.pid, host: holder.host, since, is_suspended }
+    let suspended = holder.is_stopped();
+    EngineStatus::Running { pid: holder.pid, host: holder.host, since, suspended }
 }
 
 fn past_engine(run_at: &RunAtRevision, history: &History) -> EngineStatus {

@@ -46,7 +46,6 @@ pub(crate) enum StepActivity {
     /// Ready; the run has no engine.
     WaitingForEngine { since: Timestamp },
     /// Ready or backing off; the run is paused, stopping or stopped, so no attempt starts.
-    #[serde(rename = "held")]
     WaitingForResume { since: Timestamp },
     /// Ready; a gate has failed and the loop-back has not happened yet.
     WaitingForLoopBack { since: Timestamp },

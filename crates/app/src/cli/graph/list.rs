@@ -51,10 +51,10 @@ impl Row {
             symbol: kind.map_or('-', step_status::symbol),
             id: step.id.clone(),
             status: step.progress.as_ref().map_or_else(|| step.agent.clone(), labels::status),
-            needs: if step.need_ids.is_empty() {
+            needs: if step.needs.is_empty() {
                 String::new()
             } else {
-                format!("needs {}", step.need_ids.join(", "))
+                format!("needs {}", step.needs.join(", "))
             },
             remarks: loop_back.into_iter().chain(step.details.lines()).collect::<Vec<_>>().join("; "),
         }

@@ -36,8 +36,7 @@ pub(super) struct Step {
     pub(super) agent: String,
     #[serde(skip)]
     pub(super) need_indices: Vec<usize>,
-    #[serde(rename = "needs")]
-    pub(super) need_ids: Vec<String>,
+    pub(super) needs: Vec<String>,
     #[serde(skip)]
     pub(super) loop_back_index: Option<usize>,
     pub(super) loop_back_to: Option<String>,
@@ -86,7 +85,7 @@ impl Graph {
         let steps = workflow.steps.iter().map(|step| Step {
             id: step.id.to_string(),
             agent: step.agent.clone(),
-            need_ids: step.needs.iter().map(ToString::to_string).collect(),
+            needs: step.needs.iter().map(ToString::to_string).collect(),
             loop_back_to: step.loop_back_to.as_ref().map(ToString::to_string),
             details: step.details(),
             ..Step::default()
@@ -102,7 +101,7 @@ impl Graph {
             Step {
                 id: step.to_string(),
                 agent: machine.agent(&step),
-                need_ids: machine.needs(&step).iter().map(ToString::to_string).collect(),
+                needs: machine.needs(&step).iter().map(ToString::to_string).collect(),
                 loop_back_to: loop_back.as_ref().map(|LoopBack { to, .. }| to.to_string()),
                 details: machine.details(&step),
                 progress: Some(Progress {
@@ -130,7 +129,7 @@ fn sorted(steps: Vec<Step>) -> Vec<Step> {
     let mut dependents = vec![Vec::new(); steps.len()];
     let mut open_needs = vec![0; steps.len()];
     for (index, step) in steps.iter().enumerate() {
-        for need in step.need_ids.iter().filter_map(|id| index_by_id.get(id)) {
+        for need in step.needs.iter().filter_map(|id| index_by_id.get(id)) {
             dependents[*need].push(index);
             open_needs[index] += 1;
         }
@@ -155,7 +154,7 @@ fn sorted(steps: Vec<Step>) -> Vec<Step> {
     let mut steps: Vec<_> = steps.into_iter().enumerate().collect();
     steps.sort_by_key(|(index, _)| position[*index]);
     let resolved = steps.into_iter().map(|(_, step)| Step {
-        need_indices: step.need_ids.iter().filter_map(new_index).collect(),
+        need_indices: step.needs.iter().filter_map(new_index).collect(),
         loop_back_index: step.loop_back_to.as_ref().and_then(new_index),
         ..step
     });

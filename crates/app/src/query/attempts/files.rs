@@ -71,7 +71,6 @@ pub(crate) enum AttemptReport {
     /// No accepted report, and its directory was removed.
     Gone,
     /// No agent and no command did the work, and there is no report.
-    #[serde(rename = "none")]
     None,
     /// No accepted report, and its output is on another host.
     Remote,

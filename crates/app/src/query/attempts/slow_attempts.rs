@@ -32,8 +32,8 @@ const MAX_ENTRIES: u64 = 512;
 /// An attempt that exceeds its usual duration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct SlowAttempt {
-    #[serde(rename = "baseline_ms")]
-    pub(crate) median_ms: u64,
+    /// The usual duration: a median.
+    pub(crate) baseline_ms: u64,
     pub(crate) elapsed_ms: u64,
     /// The number of attempts behind the median.
     pub(crate) samples: usize,
@@ -142,7 +142,7 @@ fn compare(elapsed: Duration, samples: &[Duration]) -> Option<SlowAttempt> {
     let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let limit = median_duration.saturating_mul(FACTOR).max(median_duration.saturating_add(MARGIN));
     (elapsed >= limit).then(|| SlowAttempt {
-        median_ms: millis(median_duration),
+        baseline_ms: millis(median_duration),
         elapsed_ms: millis(elapsed),
         samples: samples.len(),
     })
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn an_outlier_does_not_move_the_median() {
         let slow = compare(Duration::from_secs(11 * 60), &seconds(&[240, 230, 9000, 250, 1])).unwrap();
-        assert_eq!((slow.median_ms, slow.elapsed_ms, slow.samples), (240_000, 660_000, 5));
+        assert_eq!((slow.baseline_ms, slow.elapsed_ms, slow.samples), (240_000, 660_000, 5));
     }
 
     #[test]

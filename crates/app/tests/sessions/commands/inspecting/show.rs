@@ -117,7 +117,7 @@ fn a_paused_run_shows_who_paused_it_when_and_why() {
         (&shown["stopped_by"]["by"]["name"], &shown["stopped_by"]["reason"]),
         (&json!("tester"), &json!("lunch"))
     );
-    assert_eq!(shown["steps"]["b"]["status"], "held");
+    assert_eq!(shown["steps"]["b"]["status"], "waiting_for_resume");
     assert_eq!(test_env.callboard(&["resume", "trial"]).run().code, 0);
     assert_eq!(running.wait().code, 0);
     let shown = test_env.callboard(&["show", "trial", "--json"]).run().json();
@@ -231,7 +231,7 @@ fn a_suspended_engine_is_shown_with_how_to_continue_it() {
     let mut barrier = test_env.barrier("barrier");
     let running = test_env.run(&[]).start();
     test_env.agent_log().wait_for_start("a#1.1");
-    assert_eq!(test_env.callboard(&["show", "trial", "--json"]).run().json()["engine"]["stopped"], false);
+    assert_eq!(test_env.callboard(&["show", "trial", "--json"]).run().json()["engine"]["suspended"], false);
     running.signal(rustix::process::Signal::STOP);
     testkit::wait_until_suspended(running.pid());
     let shown = test_env.callboard(&["show", "trial"]).run();
