@@ -23,16 +23,12 @@ pub struct AgentProfile {
     pub adapter: Adapter,
     pub report: ReportRule,
     /// Which variables of the engine's environment the agent sees.
-    #[serde(rename = "pass")]
     pub env_policy: EnvPolicy,
     /// Additional variables.
-    #[serde(default)]
     pub env: Vec<(String, String)>,
     /// How long an attempt may run, unless its step sets a limit.
-    #[serde(default)]
     pub timeout: Option<Duration>,
     /// How long an attempt may write no output.
-    #[serde(default)]
     pub silence: Option<Duration>,
     /// The time between TERM and KILL.
     pub grace: Duration,

@@ -15,7 +15,6 @@ use crate::env_string::EnvString;
 #[serde(rename_all = "snake_case")]
 pub enum EnvPolicy {
     /// All of it.
-    #[serde(rename = "everything")]
     InheritAll,
     /// What most programs need, and the given names.
     AllowList(Vec<String>),

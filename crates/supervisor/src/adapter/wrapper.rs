@@ -13,7 +13,6 @@ use super::assignment::Assignment;
 pub struct Wrapper {
     /// An absolute path, or a name to be found in `PATH`.
     pub program: String,
-    #[serde(default)]
     pub args: Vec<String>,
 }
 
