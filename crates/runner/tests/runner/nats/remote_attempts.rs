@@ -33,7 +33,7 @@ async fn an_engine_runs_all_local_steps_and_then_exits() {
     let journal = fixture.journal().await;
     let left: Vec<_> = journal.outbox.iter().map(|item| item.id.as_str()).collect();
     // The failure on `b` makes the run fail, so the attempt on `a` is to be stopped.
-    assert_eq!(left, ["start first#1.1", "end first#1.1"], "the actions for `a` stay in the outbox");
+    assert_eq!(left, ["start first#1.1", "stop first#1.1"], "the actions for `a` stay in the outbox");
 }
 
 #[tokio::test]
