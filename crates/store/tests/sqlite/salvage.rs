@@ -201,12 +201,22 @@ async fn commits_after_a_bad_frame_of_the_wal_are_read() {
 async fn frames_are_read_although_the_header_of_the_wal_is_damaged() {
     let mut random = Rng::with_seed(6);
     let used = used_store(&mut random).await;
-    corrupt(&used.file("callboard.db-wal"), 0, 16, &mut random);
-    let salvage = used.salvage();
-    assert!(salvage.bad_frames() > 0);
-    let found = salvaged_entries(&salvage);
-    expect_nothing_invented(&used.written, &found);
-    assert!(found.len() + 5 > used.written.len(), "{} of {}", found.len(), used.written.len());
+    let file = used.file("callboard.db-wal");
+    let whole = fs::read(&file).unwrap();
+    let check = |length, damaged: &[u8]| {
+        fs::write(&file, [damaged, &whole[length..]].concat()).unwrap();
+        let salvage = used.salvage();
+        assert!(salvage.bad_frames() > 0, "{length}");
+        let found = salvaged_entries(&salvage);
+        expect_nothing_invented(&used.written, &found);
+        let lost = used.written.len() - found.len();
+        assert!(lost <= length / 512, "{lost} of {} are lost with {length} bytes", used.written.len());
+    };
+    // 48 bytes: with the salt of the first frame. These were called intact, and so was a block of zeros.
+    for length in [16, 24, 48, 64, PAGE, 3 * PAGE] {
+        check(length, &std::iter::repeat_with(|| random.u8(..)).take(length).collect::<Vec<_>>());
+        check(length, &vec![0; length]);
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! SQLite's write-ahead log (WAL), read without SQLite.
 //!
 //! SQLite stops at the first frame whose checksum is wrong and drops the rest, committed or not. Each frame's checksum
-//! is seeded with the stored checksum of the frame before it, so a frame can be verified although its predecessor is
-//! unreadable. Salvage takes every valid frame up to the last valid commit. Frames after it were never acknowledged.
+//! continues from the stored checksum of the frame before it, so a frame can be verified although the page before it is
+//! damaged. Salvage takes every valid frame up to the last valid commit. Frames after it were never acknowledged.
 
 use std::fs::File;
 use std::io;
@@ -27,18 +27,22 @@ pub(super) struct Wal {
 /// The header of the WAL, or assumptions if it is unreadable.
 struct Header {
     page_size: usize,
+    /// A number that all frames since the last restart of the WAL have. Frames after them are older.
     salt: [u8; 8],
     big_endian: bool,
-    /// The checksum, which seeds the first frame's. `None` if the header is unreadable.
-    sum: Option<(u32, u32)>,
+    is_readable: bool,
+    /// The stored checksum. That of the first frame continues from it.
+    sum: (u32, u32),
 }
 
 struct Frame {
+    /// Where its page image is in the file.
+    image: u64,
     page: u32,
+    salt: [u8; 8],
     is_commit: bool,
-    is_valid: bool,
-    /// The stored checksum, which seeds the next frame's.
-    sum: (u32, u32),
+    /// Whether its checksum continues from the frame before it.
+    follows: bool,
 }
 
 impl Wal {
@@ -51,18 +55,12 @@ impl Wal {
         };
         let length = file.metadata()?.len();
         let Some(header) = Header::read(&file, length, assumed_page_size)? else { return Ok(None) };
-        let frame_size = (FRAME_HEADER + header.page_size) as u64;
-        let mut buffer = vec![0; FRAME_HEADER + header.page_size];
-        let (mut seed, mut images, mut bad_frames, mut bad_since_commit) = (header.sum, Vec::new(), 0, 0);
+        let (mut images, mut bad_frames, mut bad_since_commit) = (Vec::new(), 0, 0);
         // Images that count only if a commit follows.
         let mut pending = Vec::new();
-        let mut offset = HEADER;
-        while offset + frame_size <= length {
-            file.read_exact_at(&mut buffer, offset)?;
-            let frame = header.frame(&buffer, seed);
-            seed = Some(frame.sum);
-            if frame.is_valid {
-                pending.push((frame.page, offset + FRAME_HEADER as u64));
+        header.read_frames(&file, length, |frame| {
+            if frame.follows && frame.salt == header.salt {
+                pending.push((frame.page, frame.image));
                 if frame.is_commit {
                     images.append(&mut pending);
                     bad_frames += std::mem::take(&mut bad_since_commit);
@@ -70,10 +68,9 @@ impl Wal {
             } else {
                 bad_since_commit += 1;
             }
-            offset += frame_size;
-        }
+        })?;
         // SQLite loses everything after an unreadable header, as after a bad frame.
-        if header.sum.is_none() && !images.is_empty() {
+        if !header.is_readable && !images.is_empty() {
             bad_frames = bad_frames.max(1);
         }
         Ok(Some(Self { file, page_size: header.page_size, images, bad_frames }))
@@ -85,32 +82,52 @@ impl Header {
         if length < HEADER + FRAME_HEADER as u64 {
             return Ok(None);
         }
-        let mut bytes = [0; HEADER as usize + FRAME_HEADER];
+        let mut bytes = [0; HEADER as usize];
         file.read_exact_at(&mut bytes, 0)?;
         let magic = word(&bytes, 0);
         let big_endian = magic & 1 == 1;
         let page_size = word(&bytes, 8) as usize;
         let plausible =
             magic & !1 == MAGIC && page_size.is_power_of_two() && (512..=65536).contains(&page_size);
-        let sum = checksum(&bytes[..24], (0, 0), big_endian);
-        if plausible && sum == (word(&bytes, 24), word(&bytes, 28)) {
+        let sum = (word(&bytes, 24), word(&bytes, 28));
+        if plausible && sum == checksum(&bytes[..24], (0, 0), big_endian) {
             let salt = bytes[16..24].try_into().expect("BUG: a slice of eight bytes");
-            return Ok(Some(Self { page_size, salt, big_endian, sum: Some(sum) }));
+            return Ok(Some(Self { page_size, salt, big_endian, is_readable: true, sum }));
         }
-        // The first frame always has the newest salt.
-        let salt = bytes[40..48].try_into().expect("BUG: a slice of eight bytes");
         let big_endian = cfg!(target_endian = "big");
-        Ok(Some(Self { page_size: assumed_page_size, salt, big_endian, sum: None }))
+        let mut header =
+            Self { page_size: assumed_page_size, salt: [0; 8], big_endian, is_readable: false, sum };
+        // Frames from before a restart of the WAL come last, so the first intact frame has the newest salt.
+        let mut salt = None;
+        header.read_frames(file, length, |frame| salt = salt.or(frame.follows.then_some(frame.salt)))?;
+        header.salt = salt.unwrap_or_default();
+        Ok(Some(header))
     }
 
-    fn frame(&self, bytes: &[u8], seed: Option<(u32, u32)>) -> Frame {
-        let sum = (word(bytes, 16), word(bytes, 20));
-        let found = seed.map(|seed| {
-            let seed = checksum(&bytes[..8], seed, self.big_endian);
-            checksum(&bytes[FRAME_HEADER..], seed, self.big_endian)
-        });
-        let is_valid = bytes[8..16] == self.salt && found == Some(sum);
-        Frame { page: word(bytes, 0), is_commit: word(bytes, 4) != 0, is_valid, sum }
+    /// Reads all whole frames.
+    fn read_frames(&self, file: &File, length: u64, mut visit: impl FnMut(&Frame)) -> io::Result<()> {
+        let mut bytes = vec![0; FRAME_HEADER + self.page_size];
+        let (mut sum, mut offset) = (self.sum, HEADER);
+        while offset + bytes.len() as u64 <= length {
+            file.read_exact_at(&mut bytes, offset)?;
+            let found = checksum(
+                &bytes[FRAME_HEADER..],
+                checksum(&bytes[..8], sum, self.big_endian),
+                self.big_endian,
+            );
+            sum = (word(&bytes, 16), word(&bytes, 20));
+            let page = word(&bytes, 0);
+            visit(&Frame {
+                image: offset + FRAME_HEADER as u64,
+                page,
+                salt: bytes[8..16].try_into().expect("BUG: a slice of eight bytes"),
+                is_commit: word(&bytes, 4) != 0,
+                // Pages are numbered from 1. Zeros have the right checksum.
+                follows: page != 0 && found == sum,
+            });
+            offset += bytes.len() as u64;
+        }
+        Ok(())
     }
 }
 
@@ -118,7 +135,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().expect("BUG: a slice of four bytes"))
 }
 
-/// Computes SQLite's checksum over pairs of words.
+/// Continues SQLite's checksum from `seed` over pairs of words.
 fn checksum(bytes: &[u8], seed: (u32, u32), big_endian: bool) -> (u32, u32) {
     let number = |bytes: &[u8]| {
         let bytes = bytes.try_into().expect("BUG: a slice of four bytes");
