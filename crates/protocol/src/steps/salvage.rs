@@ -29,11 +29,10 @@ pub struct FilledDocument {
 /// The reports of a run's steps, and where each is.
 pub type Reports = BTreeMap<StepId, (String, Report)>;
 
-/// The depth of the steps: members of `steps`, which is a member of the document.
+/// How deep a step is nested: document, `steps`, step.
 const STEP_DEPTH: usize = 2;
 
-/// Returns the fields and the whole steps before the place where the text stops being JSON. Of a text that is JSON, returns
-/// everything.
+/// Returns the whole document if the text is JSON, else the fields and the whole steps before the first error.
 pub fn salvage(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(value) => value,
@@ -57,7 +56,13 @@ pub fn fill_missing(
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     };
     for (field, value) in fresh {
-        if !found.contains_key(&field) {
+        if found.contains_key(&field) {
+            continue;
+        }
+        if field == "steps" {
+            // Each step is named below.
+            found.insert(field, json!({}));
+        } else {
             lost.push(format!("`{field}`"));
             found.insert(field, value);
         }
@@ -80,7 +85,6 @@ pub fn fill_missing(
             steps.insert(id.to_string(), to_json(&StepDocument::pending()));
         }
     }
-    lost.retain(|what| what != "`steps`");
     FilledDocument { document: Value::Object(found), lost, from_reports }
 }
 
@@ -91,7 +95,7 @@ fn to_json(step: &StepDocument) -> Value {
 /// Rebuilds a step from its report. Returns `None` in these cases:
 ///
 /// * The attempt failed, or a needed step is not done.
-/// * A needed step ended after the report, which is then of an earlier iteration.
+/// * A needed step ended after the report: it has run again since, so the report is of an earlier iteration.
 /// * The step has a data loop or checks: the report does not tell how they ended.
 fn step_from_report(
     definition: &Definition,
@@ -173,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Completes a document of six steps with the reports of some of them, each with its end and its gate failure.
+    /// Fills a document of a workflow with six steps. Each report has the step, its end, and whether the gate failed.
     fn completed(found: Value, reports: &[(&str, &str, bool)]) -> FilledDocument {
         let source = "\
 steps:
@@ -229,6 +233,15 @@ steps:
         assert_eq!(status(&old, "review"), "PENDING");
         let failed = completed(found, &[("review", "14:31:00", true)]);
         assert_eq!(failed.document["steps"]["review"]["last_error"], "Gate failure: no reason was given");
+    }
+
+    /// Regression: nothing was taken from reports and no step was named.
+    #[test]
+    fn the_steps_of_a_file_torn_before_them_are_rebuilt_or_named() {
+        let filled = completed(json!({"workflow_name": "site"}), &[("plan", "14:30:00", false)]);
+        assert_eq!(filled.from_reports.iter().map(StepId::as_str).collect::<Vec<_>>(), ["plan"]);
+        assert_eq!(filled.document["steps"]["plan"]["status"], "COMPLETED");
+        assert!(filled.lost.contains(&"step `code`".to_owned()), "{:?}", filled.lost);
     }
 
     /// Regression: checks that may have failed counted as passed, and a person was asked to approve a failed gate.
