@@ -1,5 +1,5 @@
-//! The environment of an agent: inherited variables, then those that the user has configured, then Callboard's. The later
-//! one wins, so that the identity of the attempt is never that of another one.
+//! The environment of an agent: inherited variables, then those of the configuration, of git and of a data loop, then
+//! Callboard's. The later one wins, so a nested engine cannot pass its own attempt's identity to the agents it starts.
 
 use std::ffi::{OsStr, OsString};
 
@@ -21,7 +21,7 @@ pub enum EnvPolicy {
 }
 
 /// Enough for a program to find other programs, the user's files, language, terminal and network, and the name of this
-/// host. Contains no secrets.
+/// host. No secrets are meant to be in them; the address of a proxy may have a password.
 const ALLOWED: [&str; 24] = [
     "PATH",
     "HOME",
@@ -48,10 +48,14 @@ const ALLOWED: [&str; 24] = [
     "NO_PROXY",
     "CALLBOARD_HOST",
 ];
-/// How long name and value of a variable can be together: 128 KiB, less the equals sign and the terminating zero.
-const MAX_VARIABLE: usize = 128 * 1024 - 2;
 
 const ALLOWED_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+
+/// The names of variables about data loops and loop-backs begin with this.
+const LOOP: &str = "LOOP_";
+
+/// How long name and value of a variable can be together: 128 KiB, less the equals sign and the terminating zero.
+const MAX_VARIABLE: usize = 128 * 1024 - 2;
 
 impl EnvPolicy {
     fn allows(&self, name: &OsStr) -> bool {
@@ -81,12 +85,13 @@ pub fn environment(
     let inherited = inherited.map(|(name, value)| (EnvString::from(name), EnvString::from(value)));
     let ours = basics(assignment).chain(state(assignment));
     let ours = ours.chain(upstream(assignment)).chain(answers(assignment)).chain(loop_back(assignment));
-    // The kernel does not start a program with a longer variable. `context.json` has the omitted values.
-    let ours = ours.filter(|(name, value)| name.len() + value.len() < MAX_VARIABLE);
-    let explicit = configured.iter().cloned().chain(ours).map(|(name, value)| (name.into(), value.into()));
+    // The kernel does not start a program with a longer variable. `context.json` has the omitted values, the prompt an item.
+    let fits = |(name, value): &(String, String)| name.len() + value.len() <= MAX_VARIABLE;
+    let configured = configured.iter().filter(|variable| !variable.0.starts_with(LOOP) || fits(variable));
+    let explicit = configured.cloned().chain(ours.filter(fits));
+    let explicit = explicit.map(|(name, value)| (name.into(), value.into()));
     let mut all: IndexMap<EnvString, EnvString> = inherited.chain(explicit).collect();
-    let number =
-        all.get(&EnvString::from("ISSUE_NUMBER".to_owned())).and_then(|number| number.as_os_str().to_str());
+    let number = all.get(&EnvString::from("ISSUE_NUMBER")).and_then(|number| number.as_os_str().to_str());
     if let Some(number) = number.filter(|number| !number.is_empty()) {
         let issue = issue(assignment, number).map(|(name, value)| (name.to_owned().into(), value.into()));
         all.extend(issue);
@@ -94,7 +99,7 @@ pub fn environment(
     all.into_iter().collect()
 }
 
-/// Whether only some attempts have this variable. An engine that an agent has started does not pass on that of its own attempt.
+/// Whether only some attempts have this variable. An engine inside an attempt does not pass such a variable on.
 fn is_optional_variable(name: &OsStr) -> bool {
     const SUFFIXES: [&str; 4] = ["_ARTIFACTS", "_APPROVED", "_ANSWER", "_MANUAL_RESULT_PATH"];
     let is_of_needed_step = |name: &str| {
@@ -103,7 +108,8 @@ fn is_optional_variable(name: &OsStr) -> bool {
         name.starts_with("DEP_") && (is_artifact || SUFFIXES.iter().any(|suffix| name.ends_with(suffix)))
     };
     name.to_str().is_some_and(|name| {
-        matches!(name, "STEP_MODEL" | "LOOP_BACK_FROM" | "LOOP_BACK_REPORT")
+        name == "STEP_MODEL"
+            || name.starts_with(LOOP)
             || name.starts_with("CALLBOARD_STATE_")
             || is_of_needed_step(name)
     })
@@ -161,8 +167,8 @@ fn state(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// The gates that caused a loop-back, and the paths of their reports. The path is empty for a gate that a person or a check
-/// decided: what they say is in the prompt.
+/// The gates that caused a loop-back, and the paths of their reports. A gate that a person or a check decided has no report:
+/// what they say is in the prompt.
 fn loop_back(assignment: &Assignment) -> impl Iterator<Item = (String, String)> {
     let (from, reports): (Vec<&str>, Vec<&str>) =
         assignment.loop_back.iter().map(|(from, report)| (from.as_str(), report.as_str())).unzip();
@@ -231,6 +237,20 @@ mod tests {
         assert_eq!(variables(Vec::new()), ["/a/gh_issue_42.md", "/a", "gh_issue_42.md"]);
         let fetched = Dependency { step: "fetch".to_owned(), artifacts: vec!["/b/gh_issue_7.md".to_owned()] };
         assert_eq!(variables(vec![fetched]), ["/b/gh_issue_7.md", "/b", "gh_issue_7.md"]);
+    }
+
+    /// Regression: a large item of a data loop stopped the kernel from starting the agent.
+    #[test]
+    fn an_item_that_is_too_long_for_a_variable_is_left_out() {
+        let policy = EnvPolicy::AllowList(Vec::new());
+        let variables = |length: usize| {
+            let item = "x".repeat(length);
+            built_environment(&policy, &[("LOOP_ITEM", &item), ("LOOP_INDEX", "0")], &example())
+        };
+        let longest = MAX_VARIABLE - "LOOP_ITEM".len();
+        assert_eq!(variables(longest)["LOOP_ITEM"].len(), longest);
+        assert!(!variables(longest + 1).contains_key("LOOP_ITEM"));
+        assert_eq!(variables(longest + 1)["LOOP_INDEX"], "0");
     }
 
     #[test]
