@@ -91,19 +91,19 @@ pub fn lost_runs(salvage: &Salvage, found: &[Salvaged]) -> Result<Vec<Salvaged>,
     Ok(lost.collect())
 }
 
-/// Writes as much of a run as can be read into a replacement database or an intact store. Returns `None` if the run is
-/// among those to `skip`.
+/// Writes as much of a run as can be read into a replacement database or an intact store. A run that the target has is not
+/// changed, and called unreadable.
 pub fn salvage(
     kind: &'static dyn ProtocolKind,
     salvage: &Salvage,
     found: &FoundRun,
     target: &mut impl SalvageTarget,
-    skip: &[RunId],
     by: &Author,
     now: Timestamp,
-) -> Result<Option<Salvaged>, SalvageRunError> {
-    let unreadable = |run, why: String| {
-        Some(Salvaged { run, outcome: SalvageOutcome::Unreadable { newest: found.newest, why } })
+) -> Result<Salvaged, SalvageRunError> {
+    let unreadable = |run, why: String| Salvaged {
+        run,
+        outcome: SalvageOutcome::Unreadable { newest: found.newest, why },
     };
     let nameless = Err(found.number);
     let Some(first) = salvage.entry(found, Revision(1))? else {
@@ -121,13 +121,10 @@ pub fn salvage(
         Err(error) => return Ok(unreadable(nameless, with_causes(&error))),
     };
     let run = replay.run.clone();
-    if skip.contains(&run) {
-        return Ok(None);
-    }
     let source = Source { kind, salvage, found, blob };
     match target.put_run(|writer| source.fill(replay, writer, by, now)) {
-        Ok(outcome) => Ok(Some(Salvaged { run: Ok(run), outcome })),
-        // Two runs of the same name: the first one is kept.
+        Ok(outcome) => Ok(Salvaged { run: Ok(run), outcome }),
+        // The target has a run of that name, or two in the source have it: the first one is kept.
         Err(SalvageRunError::Write(RunWriteError::Refused(refused))) => {
             Ok(unreadable(Ok(run), refused.to_string()))
         }

@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 
 #[derive(Debug, Serialize)]
 pub(super) struct RecoveryReport {
-    store: String,
+    pub(super) store: String,
     dry_run: bool,
     /// The copy that is read instead of the store's database.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub(super) struct RecoveryReport {
     /// Whether the store is on NATS.
     #[serde(skip)]
     is_shared: bool,
-    /// Whether the store did not exist and is created from the copy.
+    /// Whether the store did not exist before.
     pub(super) was_missing: bool,
     /// Empty if the store is intact.
     pub(super) damage: Vec<String>,
@@ -53,10 +53,10 @@ pub(super) struct RunRecovery {
     number: Option<i64>,
     /// `whole`, `cut` (entries are lost), `unreadable`, `unchecked` (of an unknown protocol), or `exists` (not changed).
     outcome: &'static str,
-    /// The last entry in the store.
+    /// The revision up to which the run is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
-    /// The last entry that is known to have been written.
+    /// The highest revision that is known to have been written.
     #[serde(skip_serializing_if = "Option::is_none")]
     newest: Option<u64>,
     /// How many entries follow the first lost one. They are in the backup only.
@@ -102,9 +102,9 @@ impl RunRecovery {
         Self { run: Some(row.run.clone()), outcome: "unchecked", why, ..WHOLE }
     }
 
-    pub(super) fn existing(run: &Result<RunId, i64>) -> Self {
+    pub(super) fn existing(run: &RunId) -> Self {
         let why = Some("the store has a run of that name; it was not changed".to_owned());
-        Self { run: run.clone().ok(), outcome: "exists", why, ..WHOLE }
+        Self { run: Some(run.clone()), outcome: "exists", why, ..WHOLE }
     }
 
     pub(super) fn salvaged(Salvaged { run, outcome }: &Salvaged) -> Self {
@@ -272,8 +272,8 @@ impl RecoveryReport {
             match (run.outcome, run.status) {
                 ("cut", Some(RunStatus::Finished(_))) | ("cut", None) => {}
                 ("cut", Some(_)) if !self.dry_run => output::note(format_args!(
-                    "run `callboard resume {name}` to continue after its last entry; later reports of its agents are \
-                     read from their directories"
+                    "run `callboard resume {name}` to continue after the last entry that was kept; what its agents \
+                     reported later is read from their directories"
                 )),
                 ("unreadable", _) => {
                     if let Some(command) = rebuild_command(&self.repo, &name) {

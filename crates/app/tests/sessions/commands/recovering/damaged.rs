@@ -96,7 +96,7 @@ fn embedded_a_run_is_cut_before_its_damaged_entry_and_repeats_nothing() {
     assert_snapshot!(transcript, @"
     $ callboard recover
     note: another program had changed `[REPO]/.agents/runs/two/run_state.json`; its version was moved to `[STORE]/quarantine/two/[HEX]-run_state.json`
-    note: run `callboard resume two` to continue after its last entry; later reports of its agents are read from their directories
+    note: run `callboard resume two` to continue after the last entry that was kept; what its agents reported later is read from their directories
     the store `[STORE]` was damaged
       entry 4 of run `two` is not what was written
     a backup is in `[STORE]/saved/[WHEN]`

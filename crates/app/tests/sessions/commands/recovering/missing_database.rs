@@ -77,7 +77,17 @@ fn embedded_a_deleted_database_is_reported_with_a_hint() {
 
     hint: run `callboard recover --from FILE` to restore a copy
     hint: move `[STORE]` aside to start with an empty store
-    hint: then run `callboard recover --from-view [REPO]/.agents/runs/RUN/run_state.json --workflow WORKFLOW` to rebuild a run from its files
+    hint: run `callboard recover --from-view [REPO]/.agents/runs/RUN/run_state.json --workflow WORKFLOW` in an empty store to rebuild a run from its files
+    [exit 5]
+    ");
+    test_env.write("bad.db", "no database");
+    assert_snapshot!(test_env.callboard(&["recover", "--from", "bad.db"]).run().transcript(), @"
+    $ callboard recover --from bad.db
+    error: cannot restore `bad.db`: no run in it can be read
+
+    hint: run `callboard recover --from FILE` with another copy
+    hint: move `[STORE]` aside to start with an empty store
+    hint: run `callboard recover --from-view [REPO]/.agents/runs/RUN/run_state.json --workflow WORKFLOW` in an empty store to rebuild a run from its files
     [exit 5]
     ");
     assert!(!test_env.store_dir().join("callboard.db").exists(), "an empty store was begun in silence");
