@@ -124,7 +124,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
         instruction_args: arguments.scope_flags(),
         user_requirements: requirements,
         continues: None,
-        advice: None,
+        earlier_review: None,
         max_attempts: workspace.config.max_attempts.value,
         timeout: arguments.timeout,
         repo_dir: workspace.repo_dir()?,
@@ -138,7 +138,7 @@ async fn start(workspace: &Workspace, arguments: Arguments) -> Result<Exit, Fail
     workspace.lost_store_hints().iter().for_each(output::note);
     let store = workspace.store().await?;
     if instruction == Instruction::RefineSpec {
-        draft.advice = peer_cycles::advice(&store, &draft.scope).await?;
+        draft.earlier_review = peer_cycles::earlier_review(&store, &draft.scope).await?;
     }
     definition::exclude_views(&workspace.repo, protocol_kind::<Peer>().info())?;
     let cycle = peer_cycles::open(&store, &workspace.clock, workspace::person_author(), &draft).await?;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use protocol::peer::{
-    Advice, Continued, Definition, Document, Peer, PeerCycleId, PeerCycleStatus, Phase, PhaseStatus, Scope,
+    Continued, Definition, Document, EarlierReview, Peer, PeerCycleId, PeerCycleStatus, Phase, PhaseStatus,
+    Scope,
 };
 use protocol::run::RunStatus;
 use protocol::{Outcome, Protocol as _, RunId, TypedMachine};
@@ -83,7 +84,10 @@ pub(crate) async fn newest_incomplete(
 }
 
 /// Returns the recommendations of the newest completed cycle's review. Those of a rehearsal are invented, and do not count.
-pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Advice>, Failure> {
+pub(crate) async fn earlier_review(
+    store: &AnyStore,
+    scope: &Scope,
+) -> Result<Option<EarlierReview>, Failure> {
     for (cycle, row) in newest_first(&store.runs().await?, Some(scope)) {
         let document = match load(store, row).await? {
             LoadedCycle::Found(run_at) if run_at.spec.options.is_rehearsal() => continue,
@@ -98,7 +102,7 @@ pub(crate) async fn advice(store: &AnyStore, scope: &Scope) -> Result<Option<Adv
         if document.metadata.status == PeerCycleStatus::Completed {
             let recommendations = recommendations(&document);
             let cycle = document.cycle_id.clone();
-            return Ok(recommendations.map(|recommendations| Advice { cycle, recommendations }));
+            return Ok(recommendations.map(|recommendations| EarlierReview { cycle, recommendations }));
         }
     }
     Ok(None)

@@ -8,6 +8,6 @@ mod opening;
 mod scope;
 mod spec_folders;
 
-pub(crate) use continuing::{IncompletePeerCycle, advice, newest_incomplete};
+pub(crate) use continuing::{IncompletePeerCycle, earlier_review, newest_incomplete};
 pub(crate) use opening::{Draft, open, open_with_number, run_of};
 pub(crate) use scope::{instruction, scope, spec_name};

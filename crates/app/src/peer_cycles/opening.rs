@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use protocol::entry::Author;
 use protocol::peer::names::MAX_SAFE_INTEGER;
-use protocol::peer::{Advice, Continued, Definition, Mode, Peer, PeerCycleId, Scope};
+use protocol::peer::{Continued, Definition, EarlierReview, Mode, Peer, PeerCycleId, Scope};
 use protocol::{RunId, RunLocation, protocol_kind};
 use runner::{AgentProfile, Clock, OpenError, Role, RunOptions, RunSpec};
 use store::Store;
@@ -24,7 +24,7 @@ pub(crate) struct Draft {
     pub(crate) instruction_args: String,
     pub(crate) user_requirements: String,
     pub(crate) continues: Option<Continued>,
-    pub(crate) advice: Option<Advice>,
+    pub(crate) earlier_review: Option<EarlierReview>,
     pub(crate) max_attempts: NonZeroU32,
     pub(crate) timeout: Option<Duration>,
     pub(crate) repo_dir: String,
@@ -115,7 +115,7 @@ impl Draft {
             instruction_args: self.instruction_args.clone(),
             user_requirements: self.user_requirements.clone(),
             continues: self.continues.clone(),
-            advice: self.advice.clone(),
+            earlier_review: self.earlier_review.clone(),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             prompts: self.prompts.clone(),

@@ -24,7 +24,7 @@ pub fn cycle(attempts: u32) -> Definition {
         instruction_args: "--spec=feature-name".to_owned(),
         user_requirements: "what the user wants".to_owned(),
         continues: None,
-        advice: None,
+        earlier_review: None,
         max_attempts: NonZeroU32::new(attempts).expect("BUG: there is at least one attempt"),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),

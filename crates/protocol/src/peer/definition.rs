@@ -29,7 +29,7 @@ pub struct Definition {
     pub continues: Option<Continued>,
     /// What the review of an earlier cycle recommends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub advice: Option<Advice>,
+    pub earlier_review: Option<EarlierReview>,
     pub max_attempts: NonZeroU32,
     /// The timeout of an attempt; `None` for the adapter's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Continued {
 
 /// The recommendations of a completed cycle's review.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Advice {
+pub struct EarlierReview {
     pub cycle: PeerCycleId,
     pub recommendations: Value,
 }

@@ -69,7 +69,7 @@ mod tests {
             instruction_args: String::new(),
             user_requirements: String::new(),
             continues: None,
-            advice: None,
+            earlier_review: None,
             max_attempts: NonZeroU32::MIN,
             timeout: None,
             prompts: std::collections::BTreeMap::new(),

@@ -36,7 +36,7 @@ use std::num::NonZeroU32;
 
 pub use check::{RuleViolations, check, check_document};
 pub use decide::{Change, State, Verdict};
-pub use definition::{Advice, Continued, Definition};
+pub use definition::{Continued, Definition, EarlierReview};
 pub use document::{
     Context, Document, Event, HistoryEntry, InvalidTransition, Metadata, Mode, PeerCycleStatus, Phase,
     PhaseDocument, PhaseError, PhaseStatus, Phases, StatusWithPhase, WholeSecond,

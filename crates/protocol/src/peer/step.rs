@@ -24,7 +24,8 @@ pub(super) fn brief(
     counted_attempt: u32,
 ) -> Brief {
     let phase_document = &document.phases[phase];
-    let prompt = prompts::render(definition.template(phase), phase, document, definition.advice.as_ref());
+    let prompt =
+        prompts::render(definition.template(phase), phase, document, definition.earlier_review.as_ref());
     Brief {
         workflow: definition.instruction.clone(),
         timeout: definition.timeout,

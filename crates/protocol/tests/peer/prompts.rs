@@ -4,7 +4,7 @@ use protocol::Timestamp;
 use protocol::peer::change::{self, NewCycle};
 use protocol::peer::output::{judge, verify, verify_insights, verify_summary};
 use protocol::peer::prompts::{prompt, template};
-use protocol::peer::{Advice, Document, Mode, Phase, WholeSecond};
+use protocol::peer::{Document, EarlierReview, Mode, Phase, WholeSecond};
 use serde_json::{Value, json};
 
 /// The JSON examples of a template.
@@ -84,8 +84,8 @@ fn a_prompt_has_the_earlier_outputs_and_the_phases_own_progress() {
 #[test]
 fn a_prompt_has_the_recommendations_of_an_earlier_review() {
     let cycle = "peer:spec:password-reset:cycle:2".parse().unwrap();
-    let advice = Advice { cycle, recommendations: json!(["name the error"]) };
-    let text = prompt(Phase::Plan, &started("x"), Some(&advice));
+    let review = EarlierReview { cycle, recommendations: json!(["name the error"]) };
+    let text = prompt(Phase::Plan, &started("x"), Some(&review));
     assert!(text.contains("the review of `peer:spec:password-reset:cycle:2` recommends"), "{text}");
     assert!(text.contains("name the error"), "{text}");
 }

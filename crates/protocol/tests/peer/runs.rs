@@ -39,7 +39,7 @@ fn definition(continues: Option<Continued>) -> Definition {
         instruction_args: "--spec=feature-name".to_owned(),
         user_requirements: "what the user wants".to_owned(),
         continues,
-        advice: None,
+        earlier_review: None,
         max_attempts: NonZeroU32::new(2).unwrap(),
         timeout: None,
         prompts: std::collections::BTreeMap::new(),

@@ -94,7 +94,7 @@ pub fn new_peer_cycle(id: &str) -> peer::Definition {
         instruction_args: String::new(),
         user_requirements: "People can log in".to_owned(),
         continues: None,
-        advice: None,
+        earlier_review: None,
         max_attempts: DEFAULT_MAX_ATTEMPTS,
         timeout: None,
         prompts: BTreeMap::new(),

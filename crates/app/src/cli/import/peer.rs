@@ -185,7 +185,7 @@ impl Import<'_> {
             user_requirements: context.user_requirements.clone(),
             // The document already has the outputs that it reuses.
             continues: context.continues.clone().map(|cycle| Continued { cycle, outputs: Vec::new() }),
-            advice: None,
+            earlier_review: None,
             max_attempts: self.workspace.config.max_attempts.value,
             timeout: None,
             prompts: BTreeMap::new(),

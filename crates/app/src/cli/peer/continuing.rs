@@ -83,11 +83,12 @@ fn nothing_incomplete(scope: Option<&Scope>) -> Failure {
 }
 
 impl Arguments {
-    /// Fails if a rehearsal would be continued with real agents, which would build on invented results, or the reverse.
+    /// Fails if a rehearsal would be continued with real agents, because they would build on invented results, or a real cycle as
+    /// a rehearsal.
     fn check_rehearsal(&self, found: &IncompletePeerCycle) -> Result<(), Failure> {
         let refused =
             |what: &str| Failure::new(Exit::Refused, format_args!("cycle `{}` {what}", found.cycle));
-        let rehearsed = found.options.profile.as_ref().is_some_and(|profile| profile.adapter.is_rehearsal());
+        let rehearsed = found.options.is_rehearsal();
         let flags = &self.profiles;
         let real = flags.wrapper.is_some() || flags.command_template.is_some() || !flags.role.is_empty();
         if rehearsed && real {
@@ -126,12 +127,13 @@ impl Arguments {
             instruction_args: self.scope_flags(),
             user_requirements: definition.user_requirements,
             continues: Some(continued),
-            advice: definition.advice,
+            earlier_review: definition.earlier_review,
             max_attempts: self.max_attempts.unwrap_or(definition.max_attempts),
             timeout: self.timeout.or(definition.timeout),
             repo_dir: workspace.repo_dir()?,
             workdir: match &self.profiles.workdir {
-                // The default is this repository, which may be another work tree than that of the failed cycle.
+                // A directory that a flag has set is kept. The default is this repository, which may be another work tree than that
+                // of the failed cycle.
                 None if options.workdir != Path::new(&options.location.repo_dir) => options.workdir,
                 Some(_) | None => self.profiles.workdir(&workspace.repo)?,
             },
@@ -149,6 +151,7 @@ impl Arguments {
         found: &IncompletePeerCycle,
     ) -> Result<Exit, Failure> {
         let Definition { instruction, continues, .. } = &found.definition;
+        let engine_config = engine::engine_config(workspace, self.profiles.overrides()?)?;
         self.announce("resumed", &found.cycle, instruction, continues.as_ref().map(|from| &from.cycle));
         for (given, flag) in
             [(self.max_attempts.is_some(), "--max-attempts"), (self.timeout.is_some(), "--timeout")]
@@ -157,7 +160,6 @@ impl Arguments {
                 output::note(format_args!("`{flag}` has no effect: the resumed cycle keeps its own limit"));
             }
         }
-        let engine_config = engine::engine_config(workspace, self.profiles.overrides()?)?;
         let arguments = resume::Arguments::with_flags(self.engine, self.detach, self.location, self.profiles);
         resume::resume(workspace, store, &found.run, engine_config, arguments).await
     }

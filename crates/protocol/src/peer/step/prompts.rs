@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::peer::definition::Advice;
+use crate::peer::definition::EarlierReview;
 use crate::peer::document::{Document, Phase, PhaseStatus};
 use crate::peer::names::Scope;
 use crate::prompt::{PromptTemplate, UNTRUSTED, code_block, fill};
@@ -41,12 +41,12 @@ pub fn template(phase: Phase) -> &'static str {
 }
 
 /// Renders the built-in prompt of a phase.
-pub fn prompt(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
-    render(template(phase), phase, document, advice)
+pub fn prompt(phase: Phase, document: &Document, review: Option<&EarlierReview>) -> String {
+    render(template(phase), phase, document, review)
 }
 
 /// Renders the prompt of a phase from a checked template.
-pub fn render(template: &str, phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
+pub fn render(template: &str, phase: Phase, document: &Document, review: Option<&EarlierReview>) -> String {
     let scope = match &document.cycle_id.scope {
         Scope::Spec(name) => format!("the spec `{name}`"),
         Scope::Global => "the repository as a whole".to_owned(),
@@ -56,20 +56,20 @@ pub fn render(template: &str, phase: Phase, document: &Document, advice: Option<
         "instruction" => Some(document.metadata.instruction.clone()),
         "scope" => Some(scope.clone()),
         "user_requirements" => Some(document.context.user_requirements.clone()),
-        "earlier" => Some(earlier(phase, document, advice)),
+        "earlier" => Some(earlier(phase, document, review)),
         _ => None,
     })
 }
 
 /// The recommendations of an earlier review, the outputs of earlier phases, and the output of this phase so far.
-fn earlier(phase: Phase, document: &Document, advice: Option<&Advice>) -> String {
+fn earlier(phase: Phase, document: &Document, review: Option<&EarlierReview>) -> String {
     let mut text = String::new();
     let mut show = |title: String, output: &Value| {
         let output = serde_json::to_string_pretty(output).expect("BUG: an output cannot be serialized");
         let output = code_block("json", &output);
         write!(text, "## {title}\n\n{output}\n").expect("BUG: writing to a string fails");
     };
-    if let Some(Advice { cycle, recommendations }) = advice {
+    if let Some(EarlierReview { cycle, recommendations }) = review {
         show(format!("What the review of `{cycle}` recommends"), recommendations);
     }
     for (before, phase_document) in document.phases.iter().filter(|(before, _)| *before <= phase) {

@@ -180,8 +180,8 @@ fn refine_spec_receives_the_newest_real_reviews_recommendations() {
     assert_eq!(peer(&test_env, &["refine-spec", "--spec", "mail"]).run().code, 0);
     let (definition, _) = load(&test_env, "peer:spec:mail:cycle:4");
     // The review whose recommendations the cycle got.
-    let advice = definition.advice.expect("the first cycle was reviewed");
-    assert_eq!(advice.cycle.to_string(), "peer:spec:mail:cycle:1");
+    let review = definition.earlier_review.expect("the first cycle was reviewed");
+    assert_eq!(review.cycle.to_string(), "peer:spec:mail:cycle:1");
     let prompt = test_env.attempt_dir("peer.spec.mail.cycle.4", "plan", "1.1").join("prompt.md");
     let prompt = std::fs::read_to_string(prompt).unwrap();
     assert!(prompt.contains("What the review of `peer:spec:mail:cycle:1` recommends"), "{prompt}");
