@@ -85,12 +85,8 @@ fn collect<'c>(command: &'c Command, all: &mut Vec<&'c Command>) {
 fn page(command: &Command) -> Page {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let man = Man::new(command.clone());
-    // The date is empty, so that the same program prints the same page.
-    let title = format!(
-        ".TH {name} 1 \"\" \"callboard {}\" \"Callboard\"
-",
-        env!("CARGO_PKG_VERSION")
-    );
+    // The date is empty, so that the same program prints the same page. `Man::render_title` would leave out an empty argument.
+    let title = format!(".TH {name} 1 \"\" \"callboard {}\" \"Callboard\"\n", env!("CARGO_PKG_VERSION"));
     let mut text = title.into_bytes();
     let parts = [
         Man::render_name_section,
@@ -125,7 +121,7 @@ fn sections(help: &str) -> String {
         }
         roff.control("fi", []);
     }
-    roff.to_roff()
+    roff.render()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Faults of the machine, one file each. Real file systems, real processes, the real binary. A test that needs its own
+//! Faults of the machine, a file or folder for each. Real file systems, real processes, the real binary. A test that needs its own
 //! mounts or process ids runs in its own Linux namespaces.
 
 mod c_sources;
@@ -18,13 +18,14 @@ fn test_env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_callboard"))
 }
 
-/// Makes a run whose engine, shim and agent were killed during its first step. Later attempts succeed.
+/// Makes a run whose engine and shim were killed, and the agent with them, during its first step. Later attempts succeed.
 fn killed_run() -> TestEnv {
     let test_env = test_env();
     test_env.workflow(&["a", "b: a"]);
     test_env.script_agent(&["a * hang"]);
     let running = test_env.run(&[]).start();
-    let agent = ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("at work");
+    let agent =
+        ProcessHandle::of(test_env.agent_log().wait_for_start("a#1.1")).expect("the agent is at work");
     running.kill();
     let shim = ProcessHandle::shim(&test_env.attempt_dir("trial", "a", "1.1")).expect("its shim lives");
     shim.kill();

@@ -46,7 +46,7 @@ pub struct RunPart {
     pub max_parallel: u8,
     /// `iteration` of `orchestrator_state.json`: how many attempts have started.
     pub iteration: u64,
-    /// `total_spawns` of the same file: counts the same, but an import takes both over as they are.
+    /// `total_spawns` of the same file: the same count, but imported files may have two.
     pub total_spawns: u64,
     /// `iteration` of `pm_state.json`: how often the plan, or the status of a group in it, has changed.
     pub pm_iteration: u64,
@@ -58,11 +58,11 @@ pub struct RunPart {
     pub start_time: Timestamp,
     pub end_time: Option<Timestamp>,
     pub last_update: Timestamp,
-    /// Attempts that are alive.
+    /// The steps at work, and when their attempts have started.
     pub active: BTreeMap<StepId, Timestamp>,
     /// The project manager's steps.
     pub steps: BTreeMap<String, StepRecord>,
-    /// Why the last claim of completion was refused.
+    /// Why the project manager's last report that all is done was refused.
     pub refusal: Option<String>,
     /// What a person agreed to leave out: a group that was skipped, or the open rest of a run accepted as complete.
     pub consents: Vec<String>,
@@ -86,7 +86,7 @@ pub struct PlanPart {
     pub groups: Vec<PlanGroup>,
     pub phases: Vec<Vec<GroupId>>,
     pub criteria: Vec<CriterionRecord>,
-    /// Why a group waits for another besides `depends_on`: the files that both change.
+    /// The files for which a group waits for another one that it does not depend on.
     pub shared_files: BTreeMap<GroupId, BTreeMap<GroupId, Vec<String>>>,
     /// The groups that replace a group.
     pub replaced: BTreeMap<GroupId, Vec<GroupId>>,
@@ -343,7 +343,7 @@ impl Document {
     }
 }
 
-/// Formats a file.
+/// Formats the content of a file.
 pub(super) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("BUG: a document is plain data") + "\n"
 }
@@ -389,11 +389,7 @@ fn session_id(at: Timestamp) -> String {
 
 /// Returns `YYYYMMDD_HHMMSS`.
 pub(super) fn compact_timestamp(at: Timestamp) -> String {
-    let digits: String = at.to_string().chars().take(19).filter(char::is_ascii_digit).collect();
-    match digits.split_at_checked(8) {
-        Some((day, time)) => format!("{day}_{time}"),
-        None => digits,
-    }
+    at.to_jiff().unwrap_or_default().strftime("%Y%m%d_%H%M%S").to_string()
 }
 
 impl GroupPart {

@@ -1,4 +1,4 @@
-//! Which members of its private copies a step may change. Other changes are removed from its report and named.
+//! Which members a step may change in its private copies. Other changes are removed from its report and named.
 
 use serde_json::Value;
 
@@ -11,22 +11,22 @@ use crate::report::{CopyEdit, Report};
 /// How many entries an attempt may add to a list.
 const MAX_NEW_ENTRIES: usize = 200;
 
-/// The members of a file, as JSON pointers, that have rights of their own.
+/// JSON pointers to members of a file: those that the step may change, and those that only the engine sets.
 #[derive(Default)]
 struct MemberRights {
     /// The step may change these.
     allowed: Vec<String>,
-    /// Only the engine sets these. A change of them is dropped and not named, because it follows from others.
+    /// Only the engine sets these. A change of them is dropped and not named, because the engine computes it from others.
     derived: Vec<String>,
 }
 
 impl MemberRights {
-    fn allow(&mut self, names: &[&str]) {
-        self.allowed.extend(names.iter().map(|name| (*name).to_owned()));
+    fn allow(&mut self, pointers: &[&str]) {
+        self.allowed.extend(pointers.iter().map(|pointer| (*pointer).to_owned()));
     }
 
-    fn add_derived(&mut self, names: &[&str]) {
-        self.derived.extend(names.iter().map(|name| (*name).to_owned()));
+    fn add_derived(&mut self, pointers: &[&str]) {
+        self.derived.extend(pointers.iter().map(|pointer| (*pointer).to_owned()));
     }
 
     /// Allows new entries at the end of a list.
