@@ -1,12 +1,10 @@
 //! `callboard retry RUN [STEP]`, `callboard retry RUN --from STEP`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use protocol::ProtocolInfo;
 use protocol::run::Request;
-use protocol::steps::Definition;
-use protocol::{ProtocolInfo, RunId};
-use runner::{EngineRequest, RunAtRevision};
-use store::AnyStore;
+use runner::EngineRequest;
 
 use super::block_on;
 use super::run::start_at::{self, ChangePolicy};
@@ -17,7 +15,7 @@ use crate::engine::profiles::AgentFlags;
 use crate::engine::{self, EngineArgs};
 use crate::failure::{Code, Exit, Failure};
 use crate::present;
-use crate::workspace::definition::{self, DefinitionOptions};
+use crate::workspace::definition::WorkflowFiles;
 use crate::workspace::{self, LocationArgs, Workspace, worktrees};
 
 /// Retry failed steps: one, or all of them
@@ -73,17 +71,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let run = match &arguments.workflow {
                 Some(file) => {
                     let policy = ChangePolicy::of_flag(arguments.accept_changes);
-                    let definition = read_with_options_of_run(&workspace, &store, &run, file).await?;
-                    start_at::reuse_or_create_run(
-                        &workspace,
-                        &store,
-                        run,
-                        definition,
-                        step,
-                        policy,
-                        &engine_config,
-                    )
-                    .await?
+                    let files = WorkflowFiles::read(&workspace, file)?;
+                    let new = start_at::NewVersion { file, files, policy };
+                    start_at::reuse_or_create_run(&workspace, &store, run, new, step, &engine_config).await?
                 }
                 None => run,
             };
@@ -123,26 +113,4 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             EngineRequest { request, by: Some(workspace::person_author()), reason: arguments.reason };
         engine::drive(&workspace, &store, engine_config, &run, engine_request, &arguments.engine).await
     })
-}
-
-/// Reads the workflow with the options that the run was started with.
-async fn read_with_options_of_run(
-    workspace: &Workspace,
-    store: &AnyStore,
-    run: &RunId,
-    file: &Path,
-) -> Result<Definition, Failure> {
-    let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, run, None).await?;
-    let stored = start_at::stored_definition(&run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?)?;
-    let approvals = definition::approvals_of_run(workspace, file, &stored);
-    let definition_options = DefinitionOptions {
-        max_attempts: stored.max_attempts,
-        max_iterations: stored.max_iterations,
-        on_failure: stored.on_failure,
-        approvals,
-        gate_state_file: stored.gate_state_file.map(PathBuf::from),
-        memory: stored.memory,
-        report_schema: stored.report_schema,
-    };
-    definition::read(workspace, file, definition_options)
 }

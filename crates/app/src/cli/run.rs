@@ -11,7 +11,7 @@ use protocol::protocol_kind;
 use protocol::steps::{DEFAULT_MAX_ITERATIONS, OnFailure, Steps};
 
 use self::git_worktree::GitWorktree;
-use self::start_at::ChangePolicy;
+use self::start_at::{ChangePolicy, NewVersion};
 use super::block_on;
 use crate::config::Flags;
 use crate::engine::start::{NewRun, StartArgs, run_id};
@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::rehearsal::ScriptSteps;
 use crate::workspace::Workspace;
-use crate::workspace::definition::{self, Approvals, DefinitionOptions};
+use crate::workspace::definition::{self, Approvals, DefinitionOptions, WorkflowFiles};
 use crate::workspace::worktrees::{self, WorktreeRequirements};
 
 /// Run a workflow: start an agent for each step, in parallel where possible
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME")]
     run_id: Option<String>,
 
-    /// Start the newest run of this workflow again, at this step; with --run-id, that run instead of the newest
+    /// Start a run again at this step, with its own options: the newest run of this workflow, or that of --run-id
     #[arg(long, value_name = "STEP", conflicts_with_all = ["rehearse", "detach"])]
     start_at_step: Option<String>,
 
@@ -64,11 +64,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     max_iterations: Option<std::num::NonZeroU32>,
 
-    /// What to do with the other steps when a step has failed
-    #[arg(long, value_name = "POLICY", default_value = "stop")]
-    on_failure: FailurePolicy,
+    /// What to do with the other steps when a step has failed [default: stop]
+    #[arg(long, value_name = "POLICY")]
+    on_failure: Option<FailurePolicy>,
 
-    /// The issue that the run works on, for the variables ISSUE_NUMBER and ISSUE_MARKDOWN_*
+    /// The issue that the run works on: agents get ISSUE_NUMBER and, with the path of its text, ISSUE_MARKDOWN_PATH
     #[arg(long, value_name = "N")]
     issue_number: Option<u64>,
 
@@ -196,6 +196,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         super::start_logging(Some(level.filter()));
     }
     arguments.obsolete.notes().iter().for_each(output::note);
+    let ignored = ignored_flags(&arguments);
     let mut start = arguments.start;
     start
         .profiles
@@ -204,22 +205,23 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let flags = Flags { jobs: start.engine.jobs, max_attempts: arguments.max_attempts, store: None };
     let workspace = Workspace::find(&start.location, flags)?;
     let file = arguments.file.or(arguments.workflow).expect("BUG: clap requires one of the two");
+    if let Some(step) = &arguments.start_at_step {
+        ignored.iter().for_each(output::note);
+        let policy = ChangePolicy::of_flag(arguments.accept_changes);
+        let new = NewVersion { file: &file, files: WorkflowFiles::read(&workspace, &file)?, policy };
+        let (run_id, in_worktree) = (arguments.run_id.as_deref(), arguments.git_worktree.is_given());
+        return block_on(start_at::run(&workspace, &start, new, run_id, step, in_worktree));
+    }
     let definition_options = DefinitionOptions {
         max_attempts: workspace.config.max_attempts.value,
         max_iterations: arguments.max_iterations.unwrap_or(DEFAULT_MAX_ITERATIONS),
-        on_failure: arguments.on_failure.into(),
+        on_failure: arguments.on_failure.unwrap_or(FailurePolicy::Stop).into(),
         approvals: if arguments.no_pause { Approvals::Skipped } else { Approvals::Required },
         gate_state_file: arguments.gate_state_file,
         memory: if arguments.memory { MemoryPolicy::Applied } else { MemoryPolicy::NotApplied },
         report_schema: arguments.schema.as_deref().map(definition::report_schema).transpose()?,
     };
     let definition = definition::read(&workspace, &file, definition_options)?;
-    if let Some(step) = &arguments.start_at_step {
-        let run_id = arguments.run_id.as_deref();
-        let policy = ChangePolicy::of_flag(arguments.accept_changes);
-        let in_worktree = arguments.git_worktree.is_given();
-        return block_on(start_at::run(&workspace, &start, definition, run_id, step, policy, in_worktree));
-    }
     let workflow = definition.workflow();
     let run = run_id(arguments.run_id.as_deref())?;
     let wanted = WorktreeRequirements { no_merge: arguments.no_merge, ..WorktreeRequirements::default() };
@@ -240,6 +242,24 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         state_dir: None,
     };
     block_on(start.start(&workspace, new))
+}
+
+/// A note for each flag that has no effect with `--start-at-step`.
+fn ignored_flags(arguments: &Arguments) -> Vec<String> {
+    let flags = [
+        (arguments.max_attempts.is_some(), "--max-attempts"),
+        (arguments.max_iterations.is_some(), "--max-iterations"),
+        (arguments.on_failure.is_some(), "--on-failure"),
+        (arguments.no_pause, "--no-pause"),
+        (arguments.gate_state_file.is_some(), "--gate-state-file"),
+        (arguments.no_merge, "--no-merge"),
+        (arguments.memory, "--memory"),
+        (arguments.schema.is_some(), "--schema"),
+    ];
+    let given = flags.into_iter().filter(|(is_given, _)| *is_given);
+    given
+        .map(|(_, flag)| format!("`{flag}` has no effect: the run keeps the options it was started with"))
+        .collect()
 }
 
 #[cfg(test)]

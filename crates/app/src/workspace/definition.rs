@@ -41,71 +41,107 @@ pub(crate) enum Approvals {
     Skipped,
 }
 
-/// Reads a workflow and its prompts. Prints warnings; fails with every problem.
+/// A workflow and its prompts, without the options of a run.
+#[derive(Debug)]
+pub(crate) struct WorkflowFiles {
+    pub(crate) workflow: Workflow,
+    prompts: Vec<String>,
+    source: String,
+}
+
+/// Reads a workflow and its prompts, and adds the options.
 pub(crate) fn read(
     workspace: &Workspace,
     file: &Path,
     options: DefinitionOptions,
 ) -> Result<Definition, Failure> {
-    let repo = &workspace.repo;
-    let DefinitionOptions {
-        max_attempts,
-        max_iterations,
-        on_failure,
-        approvals,
-        gate_state_file,
-        memory,
-        report_schema,
-    } = options;
-    let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
-    let source = fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!("cannot read the workflow `{}`", file.display()))
-            .because(Some(&error))
-            .hint("name a workflow file; a relative path starts at the current directory")
-    })?;
-    let checks = workspace.checks();
-    let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
-    let ReadResult { workflow, problems, warnings } = workflow::read(repo, file, &source, &known);
-    for warning in &warnings {
-        output::message(output::warning(file, &source, warning));
+    WorkflowFiles::read(workspace, file)?.with_options(options)
+}
+
+impl WorkflowFiles {
+    /// Prints warnings; fails with every problem.
+    pub(crate) fn read(workspace: &Workspace, file: &Path) -> Result<Self, Failure> {
+        let source = fs::read_to_string(file).map_err(|error| {
+            Failure::usage(format!("cannot read the workflow `{}`", file.display()))
+                .because(Some(&error))
+                .hint("name a workflow file; a relative path starts at the current directory")
+        })?;
+        let checks = workspace.checks();
+        let known = KnownChecks::Named(checks.iter().map(|check| check.name.clone()).collect());
+        let ReadResult { workflow, problems, warnings } =
+            workflow::read(&workspace.repo, file, &source, &known);
+        for warning in &warnings {
+            output::message(output::warning(file, &source, warning));
+        }
+        let Some((mut workflow, prompts)) = workflow else {
+            return Err(Failure::of_problems("workflow", file, &source, &problems));
+        };
+        workflow.resolve_checks(&checks).map_err(Failure::usage)?;
+        Ok(Self { workflow, prompts, source })
     }
-    let Some((mut workflow, prompts)) = workflow else {
-        return Err(Failure::of_problems("workflow", file, &source, &problems));
-    };
-    workflow.resolve_checks(&checks).map_err(Failure::usage)?;
-    if approvals == Approvals::Skipped {
-        for step in workflow.remove_approvals() {
-            output::note(format_args!("`{step}` does not wait for a person (`--no-pause`)"));
+
+    pub(crate) fn with_options(self, options: DefinitionOptions) -> Result<Definition, Failure> {
+        let Self { mut workflow, prompts, source } = self;
+        let DefinitionOptions {
+            max_attempts,
+            max_iterations,
+            on_failure,
+            approvals,
+            gate_state_file,
+            memory,
+            report_schema,
+        } = options;
+        let gate_state_file = gate_state_file.map(|file| conditions_file(&file)).transpose()?;
+        if approvals == Approvals::Skipped {
+            for step in workflow.remove_approvals() {
+                output::note(format_args!("`{step}` does not wait for a person (`--no-pause`)"));
+            }
+        }
+        if gate_state_file.is_none() {
+            let ignored: Vec<_> =
+                workflow.remove_conditions().iter().map(|name| format!("`{name}`")).collect();
+            if !ignored.is_empty() {
+                let names = ignored.join(", ");
+                output::note(format_args!(
+                    "the conditions {names} in `gates` count as true: `--gate-state-file FILE` was not given"
+                ));
+            }
+        }
+        // `prompts` has no element for a step without a prompt. Only a step for a person may have none.
+        let with_prompt = workflow.steps_in_file().filter(|step| !step.prompt.is_empty());
+        let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
+        let stored = StoredDefinition {
+            workflow,
+            source,
+            prompts,
+            max_attempts,
+            max_iterations,
+            on_failure,
+            gate_state_file,
+            memory,
+            report_schema,
+        };
+        Ok(stored.into())
+    }
+}
+
+impl DefinitionOptions {
+    /// Returns the options that a run was started with.
+    pub(crate) fn of_run(workspace: &Workspace, file: &Path, stored: StoredDefinition) -> Self {
+        Self {
+            approvals: approvals_of_run(workspace, file, &stored),
+            max_attempts: stored.max_attempts,
+            max_iterations: stored.max_iterations,
+            on_failure: stored.on_failure,
+            gate_state_file: stored.gate_state_file.map(PathBuf::from),
+            memory: stored.memory,
+            report_schema: stored.report_schema,
         }
     }
-    if gate_state_file.is_none() {
-        let ignored: Vec<_> = workflow.remove_conditions().iter().map(|name| format!("`{name}`")).collect();
-        if !ignored.is_empty() {
-            let names = ignored.join(", ");
-            output::note(format_args!(
-                "the conditions {names} in `gates` count as true: `--gate-state-file FILE` was not given"
-            ));
-        }
-    }
-    // `prompts` has no element for a step without a prompt. Only a step for a person may have none.
-    let with_prompt = workflow.steps_in_file().filter(|step| !step.prompt.is_empty());
-    let prompts = with_prompt.map(|step| step.id.clone()).zip(prompts).collect();
-    let stored = StoredDefinition {
-        workflow,
-        source,
-        prompts,
-        max_attempts,
-        max_iterations,
-        on_failure,
-        gate_state_file,
-        memory,
-        report_schema,
-    };
-    Ok(stored.into())
 }
 
 /// Returns whether the run was started with `--no-pause`: its workflow has no approvals, although the stored file has.
-pub(crate) fn approvals_of_run(workspace: &Workspace, file: &Path, stored: &StoredDefinition) -> Approvals {
+fn approvals_of_run(workspace: &Workspace, file: &Path, stored: &StoredDefinition) -> Approvals {
     let has_approvals = |workflow: &Workflow| workflow.steps.iter().any(|step| step.human_in_the_loop);
     let ReadResult { workflow, .. } =
         workflow::read(&workspace.repo, file, &stored.source, &KnownChecks::NotNeeded);

@@ -11,6 +11,7 @@ use super::accept;
 use crate::control::start_again::start_again;
 use crate::engine::{self, start::StartArgs};
 use crate::failure::{Exit, Failure};
+use crate::workspace::definition::{DefinitionOptions, WorkflowFiles};
 use crate::workspace::{self, Workspace};
 
 /// What happens if the workflow or a prompt is not what the run was started with.
@@ -27,27 +28,34 @@ impl ChangePolicy {
     }
 }
 
+/// The workflow that a run starts again with. It may have changed since the run was started.
+#[derive(Debug)]
+pub(in crate::cli) struct NewVersion<'f> {
+    pub(in crate::cli) file: &'f Path,
+    pub(in crate::cli) files: WorkflowFiles,
+    pub(in crate::cli) policy: ChangePolicy,
+}
+
 /// Starts the run of that name, or the newest run of the workflow, again at the step. Fails if `in_worktree` is set
 /// (`--git-worktree`) and the run has no worktree.
 pub(super) async fn run(
     workspace: &Workspace,
     start: &StartArgs,
-    definition: Definition,
+    new: NewVersion<'_>,
     run_id: Option<&str>,
     step: &str,
-    policy: ChangePolicy,
     in_worktree: bool,
 ) -> Result<Exit, Failure> {
     let store = workspace.store().await?;
     let run = match run_id {
         Some(name) => workspace.resolve(&store, name).await?,
-        None => newest_run(workspace, &store, &definition).await?,
+        None => newest_run(workspace, &store, &new.files.workflow.name).await?,
     };
     if in_worktree {
         require_worktree(workspace, &store, &run).await?;
     }
     let engine_config = engine::engine_config(workspace, start.profiles.overrides()?)?;
-    let run = reuse_or_create_run(workspace, &store, run, definition, step, policy, &engine_config).await?;
+    let run = reuse_or_create_run(workspace, &store, run, new, step, &engine_config).await?;
     start_again(workspace, &store, &run, step, None, engine_config, &start.engine).await
 }
 
@@ -63,19 +71,20 @@ async fn require_worktree(workspace: &Workspace, store: &AnyStore, run: &RunId) 
     }
 }
 
-/// Returns the run if its definition is unchanged. Otherwise creates a run with the new definition, or fails if the
-/// policy refuses changes.
+/// Returns the run if its workflow is unchanged. Otherwise creates a run with the new version and the options of the old run,
+/// or fails if the policy refuses changes.
 pub(in crate::cli) async fn reuse_or_create_run(
     workspace: &Workspace,
     store: &AnyStore,
     run: RunId,
-    definition: Definition,
+    NewVersion { file, files, policy }: NewVersion<'_>,
     step: &str,
-    policy: ChangePolicy,
     engine_config: &EngineConfig,
 ) -> Result<RunId, Failure> {
     let run_at = RunAtRevision::load(store.as_ref(), workspace.protocols, &run, None).await?;
     let run_at = run_at.ok_or_else(|| workspace.no_such_run(run.as_str()))?;
+    let options = DefinitionOptions::of_run(workspace, file, stored_definition(&run_at)?);
+    let definition = files.with_options(options)?;
     match (refuse_changes(&run_at, &definition), policy) {
         (Ok(()), _) => Ok(run),
         (Err(failure), ChangePolicy::Refuse) => Err(failure),
@@ -86,17 +95,13 @@ pub(in crate::cli) async fn reuse_or_create_run(
 }
 
 /// Returns the newest run of this workflow in this repository.
-async fn newest_run(
-    workspace: &Workspace,
-    store: &AnyStore,
-    definition: &Definition,
-) -> Result<RunId, Failure> {
-    let (name, repo_dir) = (&definition.workflow().name, workspace.repo_dir()?);
+async fn newest_run(workspace: &Workspace, store: &AnyStore, name: &str) -> Result<RunId, Failure> {
+    let repo_dir = workspace.repo_dir()?;
     let rows = store.runs().await?;
     let is_of_workflow = |row: &&store::RunListing| {
         let summary = workspace::summary(row);
         row.protocol == Steps::NAME
-            && summary.is_some_and(|summary| summary.title == *name && summary.repo_dir == repo_dir)
+            && summary.is_some_and(|summary| summary.title == name && summary.repo_dir == repo_dir)
     };
     let newest = rows.iter().filter(is_of_workflow).max_by_key(|row| row.created);
     newest.map(|row| row.run.clone()).ok_or_else(|| {

@@ -171,6 +171,30 @@ fn accepted_changes_need_a_step_that_can_start() {
     assert_eq!(test_env.document("trial-v2")["steps"]["review"]["status"], "COMPLETED");
 }
 
+/// Regression: with or without `--no-pause` and `--gate-state-file`, the workflow counted as changed unless the first start had
+/// the same flags. Others had no effect and said nothing.
+#[test]
+fn the_run_keeps_its_options_whatever_flags_the_restart_has() {
+    let test_env = test_env();
+    test_env.workflow_yaml(&["id: plan, human_in_the_loop: true", "id: code, needs: [plan], gates: [open]"]);
+    for first in [&["--no-pause"][..], &["--no-pause", "--gate-state-file", "open.json"]] {
+        test_env.write("open.json", r#"{"open": true}"#);
+        let run = [&["run", "wf.yaml", "--run-id", "trial", "--rehearse"], first].concat();
+        assert_eq!(test_env.callboard(&run).run().code, 0);
+        for flags in [&[][..], &["--no-pause"], &["--gate-state-file", "open.json", "--max-attempts", "5"]] {
+            let start_at = [&["run", "wf.yaml", "--start-at-step", "code"], flags].concat();
+            let again = test_env.callboard(&start_at).run();
+            assert_eq!(again.code, 0, "{}", again.transcript());
+            for flag in flags.iter().filter(|flag| flag.starts_with("--")) {
+                let note =
+                    format!("note: `{flag}` has no effect: the run keeps the options it was started with");
+                assert!(again.stderr.contains(&note), "{}", again.transcript());
+            }
+        }
+        assert_eq!(test_env.callboard(&["rm", "trial"]).run().code, 0);
+    }
+}
+
 #[test]
 fn a_flag_that_cannot_take_effect_is_refused_before_anything_is_recorded() {
     let test_env = finished_rehearsal();
