@@ -16,7 +16,7 @@ fn a_plan_is_refused_with_the_reasons() {
         let reason = refusal(change);
         assert!(reason.contains(why), "{reason} should contain {why}");
     };
-    refused(|plan| plan["task_groups"][1]["id"] = "A".into(), "there are two groups `A`");
+    refused(|plan| plan["task_groups"][1]["id"] = "A".into(), "there is already a group `A`");
     refused(|plan| plan["task_groups"][0]["id"] = "../x".into(), "cannot be the id of a group");
     refused(|plan| plan["task_groups"][0]["id"] = "pm".into(), "cannot be the id of a group");
     refused(|plan| plan["task_groups"][0]["depends_on"] = json!(["X"]), "`X`, which does not exist");
@@ -40,6 +40,13 @@ fn a_plan_is_refused_with_the_reasons() {
     refused(|plan| plan["task_groups"][0]["tasks"] = json!([]), "task `TA` is in no group");
     refused(|plan| plan["success_criteria"][0]["tasks"] = json!([]), "criterion `C1` names no task");
     refused(|plan| plan["task_groups"][0]["branch_name"] = "feature/../x".into(), "cannot be the branch");
+    refused(
+        |plan| {
+            plan["task_groups"][0]["branch_name"] = "feature/login/ui".into();
+            plan["task_groups"][1]["branch_name"] = "feature/login".into();
+        },
+        "git cannot have the branches `feature/login/ui` and `feature/login` at the same time",
+    );
     refused(|plan| plan["mode"] = "simple".into(), "one group with the id `main`");
     refused(|plan| plan["mode"] = "fast".into(), "`mode` is \"fast\": use");
     refused(|plan| plan["task_groups"][1]["id"] = "a".into(), "`A` and `a` differ only in letter case");
@@ -59,6 +66,20 @@ fn a_plan_is_refused_with_the_reasons() {
             "{command}: {reason}"
         );
     }
+}
+
+/// Regression: the task of an earlier plan did not count, so the plan was refused.
+#[test]
+fn a_later_plan_may_repeat_the_criteria_of_the_first() {
+    let mut run = one_group();
+    run.report("A.developer", json!({ "verdict": "READY_FOR_REVIEW" }));
+    run.report("A.tech_lead", json!({ "verdict": "approved", "feedback": "good" }));
+    run.report("A.merge", json!({}));
+    run.report("pm.criteria", criteria_report(1));
+    let mut later = plan(&[("B", "b.txt", &[])]);
+    later["success_criteria"][0]["tasks"] = json!(["TA"]);
+    run.report("pm.check", later);
+    assert_eq!(run.active(), ["B.developer"]);
 }
 
 #[test]

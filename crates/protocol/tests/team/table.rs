@@ -217,8 +217,9 @@ fn a_replacement_cannot_depend_on_a_group_that_waits_for_the_replaced_one() {
         let report = run.make_report("pm.plan", fields, BTreeMap::new());
         let parsed = run.state.run.machine.parse_report(&StepId::new("pm.plan").unwrap(), &report);
         let ParsedReport::Invalid(refused) = parsed else { panic!("{needed}: {parsed:?}") };
-        let expected =
-            format!("group `A1` depends on `{needed}`, which waits for group `A`, the one that is replaced");
+        let expected = format!(
+            "group `A1` would depend on `{needed}`, which waits for group `A`, which this plan replaces"
+        );
         assert!(refused.contains(&expected), "{refused}");
     }
 }

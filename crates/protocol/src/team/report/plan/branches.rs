@@ -8,8 +8,6 @@ pub(in crate::team) const BRANCH_PREFIX: &str = "feature";
 /// Returns the name, with a number appended if it collides with a branch that exists. The run must not continue a branch that
 /// it did not create.
 pub(super) fn free_name(name: &str, branches: &[String]) -> String {
-    let is_below =
-        |name: &str, parent: &str| name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'));
     let is_free = |name: &String| {
         branches.iter().all(|branch| {
             // No number helps against a branch `feature`, which `read` reports.
@@ -18,6 +16,11 @@ pub(super) fn free_name(name: &str, branches: &[String]) -> String {
     };
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_default()
+}
+
+/// Returns whether git keeps the branch in a directory of its parent's name, which then cannot be a branch.
+pub(super) fn is_below(name: &str, parent: &str) -> bool {
+    name.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Returns `feature/group-A-jwt-auth`.

@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::super::definition::GroupId;
 use super::super::command;
-use super::branches::is_branch_name;
+use super::branches::{is_below, is_branch_name};
 use super::{Criterion, PlanContext, PlanGroup, Task};
 use crate::dependencies::first_cyclic;
 
 pub(super) fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems: &mut Vec<String>) {
-    // Worktrees and branches are files, and some file systems ignore letter case.
+    // Ids become names of files (worktrees, branches), and some file systems ignore letter case.
     let mut seen: BTreeMap<_, _> =
         context.existing_groups.iter().map(|id| (id.to_ascii_lowercase(), id.clone())).collect();
-    let mut branches = BTreeSet::new();
+    let mut branches: BTreeSet<String> = BTreeSet::new();
     let known: BTreeSet<_> = groups.iter().map(|group| group.id.as_str()).collect();
     for group in groups {
         let id = &group.id;
         match seen.insert(id.as_str().to_ascii_lowercase(), id.to_string()) {
-            Some(other) if other == id.as_str() => problems.push(format!("there are two groups `{id}`")),
+            Some(other) if other == id.as_str() => problems.push(format!("there is already a group `{id}`")),
             Some(other) => {
                 problems.push(format!("the groups `{other}` and `{id}` differ only in letter case"));
             }
@@ -29,7 +29,13 @@ pub(super) fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems
                 group.branch_name
             ));
         }
-        if !branches.insert(group.branch_name.to_ascii_lowercase()) {
+        let branch = group.branch_name.to_ascii_lowercase();
+        if let Some(other) =
+            branches.iter().find(|other| is_below(other, &branch) || is_below(&branch, other))
+        {
+            problems.push(format!("git cannot have the branches `{other}` and `{branch}` at the same time"));
+        }
+        if !branches.insert(branch) {
             problems.push(format!("two groups have the branch `{}`", group.branch_name));
         }
         for needed in &group.depends_on {
@@ -40,7 +46,7 @@ pub(super) fn check_groups(groups: &[PlanGroup], context: &PlanContext, problems
                 && split.dependents.contains(needed)
             {
                 problems.push(format!(
-                    "group `{id}` depends on `{needed}`, which waits for group `{}`, the one that is replaced",
+                    "group `{id}` would depend on `{needed}`, which waits for group `{}`, which this plan replaces",
                     split.group
                 ));
             }
@@ -98,7 +104,15 @@ pub(super) fn check_tasks(
     }
 }
 
-pub(super) fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &mut Vec<String>) {
+pub(super) fn check_criteria(
+    criteria: &[Criterion],
+    tasks: &[Task],
+    context: &PlanContext,
+    problems: &mut Vec<String>,
+) {
+    // A later plan may repeat the criteria of the first one.
+    let exists =
+        |task: &String| tasks.iter().any(|known| known.id == *task) || context.existing_tasks.contains(task);
     let mut seen = BTreeSet::new();
     for criterion in criteria {
         let id = &criterion.id;
@@ -108,7 +122,7 @@ pub(super) fn check_criteria(criteria: &[Criterion], tasks: &[Task], problems: &
         if criterion.tasks.is_empty() {
             problems.push(format!("criterion `{id}` names no task"));
         }
-        for task in criterion.tasks.iter().filter(|task| tasks.iter().all(|known| known.id != **task)) {
+        for task in criterion.tasks.iter().filter(|task| !exists(task)) {
             problems.push(format!("criterion `{id}` names the task `{task}`, which does not exist"));
         }
         let Some(command) = &criterion.command else { continue };

@@ -143,7 +143,7 @@ pub(in crate::team) fn read(fields: &Map<String, Value>, context: &PlanContext) 
     }
     check_groups(&groups, context, &mut problems);
     check_tasks(&tasks, &groups, context, &mut problems);
-    check_criteria(&criteria, &tasks, &mut problems);
+    check_criteria(&criteria, &tasks, context, &mut problems);
     let phases = ordered_phases(phases, &groups, context, &mut problems);
     let mode_reasoning = fields.get("mode_reasoning").and_then(Value::as_str).unwrap_or_default().to_owned();
     if problems.is_empty() {
