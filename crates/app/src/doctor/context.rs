@@ -17,11 +17,11 @@ pub(crate) struct DoctorContext {
     pub(crate) repo: PathBuf,
     pub(crate) repository: Result<Option<Repository>, Failure>,
     pub(crate) config: Result<Config, ConfigErrors>,
-    /// The directory of the embedded store. For a store on NATS, the check that connects to it sets this to its local directory.
+    /// Where the embedded store is or would be. Once a store on NATS is connected, its local directory.
     pub(crate) location: Result<Location, Failure>,
     /// The servers, if the store is on NATS.
     pub(crate) nats: Option<Box<NatsSettings>>,
-    /// Why it is this store: the setting that names it, or where the default is. Printed after its address.
+    /// What chose this store: `set by …`, or where the default is. Printed after its address.
     pub(crate) store_reason: String,
     /// The flags that a suggested command needs to reach the same store.
     pub(crate) flags: String,
@@ -111,11 +111,20 @@ fn location_without_config(repo: &Path, store: Option<&Path>) -> Result<Location
             Err(Failure::usage("cannot connect to the servers: the configuration has errors")
                 .hint("correct the configuration, then run the same command again"))
         }
-        Some(Ok(StoreAddress::Directory(_))) | None => {
+        Some(Ok(StoreAddress::Directory(_))) => {
             let store = store.map(std::path::absolute).transpose().map_err(|error| {
                 Failure::usage("cannot determine the current directory").because(Some(&error))
             })?;
             Ok(Location::find(repo, store)?)
+        }
+        None => {
+            let default = Location::find(repo, None)?;
+            match default.root().exists() {
+                true => Ok(default),
+                // The configuration may name another one.
+                false => Err(Failure::usage("cannot tell which store is used: the configuration has errors")
+                    .hint("correct the configuration, or name the store with `--store`")),
+            }
         }
     }
 }

@@ -338,6 +338,16 @@ fn with_a_broken_configuration_the_store_of_the_flag_or_the_variable_is_examined
     );
 }
 
+/// Regression: the default place was examined, and the store was called lost.
+#[test]
+fn a_store_that_a_broken_configuration_may_name_is_not_called_lost() {
+    let test_env = test_env();
+    test_env.write("callboard.toml", "store = \"data\"\njob = 3\n");
+    let session = doctor(&test_env, &[]);
+    let messages: Vec<_> = findings(&session, "store").iter().map(|it| it["message"].clone()).collect();
+    assert_eq!(messages, ["cannot tell which store is used: the configuration has errors"]);
+}
+
 #[test]
 fn problems_of_the_configuration_and_missing_programs_are_findings() {
     let test_env = env_with_succeeded_run();
