@@ -30,16 +30,19 @@ impl FileTracker {
 
     /// Reads the files `<kind><number>.json`. Returns their numbers, paths and content, in the order of their numbers.
     fn read_all(&self, kind: &str) -> Result<Vec<(u32, PathBuf, Value)>, String> {
-        let cannot_read = |error: io::Error| format!("cannot read `{}`: {error}", self.dir.display());
+        let cannot_read =
+            |path: &Path, error: io::Error| format!("cannot read `{}`: {error}", path.display());
+        let in_dir = |error| cannot_read(&self.dir, error);
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(cannot_read)? {
-            let path = entry.map_err(cannot_read)?.path();
+        for entry in fs::read_dir(&self.dir).map_err(in_dir)? {
+            let path = entry.map_err(in_dir)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let number = name.strip_prefix(kind).and_then(|rest| rest.strip_suffix(".json"));
             let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
-            let text = fs::read(&path).map_err(cannot_read)?;
-            let content = serde_json::from_slice(&text);
-            found.push((number, path, content.map_err(|error| format!("`{name}` is no JSON: {error}"))?));
+            let text = fs::read(&path).map_err(|error| cannot_read(&path, error))?;
+            let content = serde_json::from_slice(&text)
+                .map_err(|error| format!("`{}` is no JSON: {error}", path.display()))?;
+            found.push((number, path, content));
         }
         found.sort_by_key(|(number, ..)| *number);
         Ok(found)
@@ -47,7 +50,7 @@ impl FileTracker {
 
     /// Writes the next file of a kind, whole or not at all.
     fn add(&self, kind: &str, content: &Value) -> Result<String, String> {
-        // Not the count of files plus one: a user may have deleted a file, and no file is overwritten.
+        // Numbers follow the order of time, although a user may have deleted a file.
         let newest = self.read_all(kind)?.last().map_or(0, |(number, ..)| *number);
         let mut number = newest + 1;
         loop {
