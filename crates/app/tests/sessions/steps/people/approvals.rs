@@ -208,7 +208,7 @@ fn a_file_that_is_there_before_the_question_is_no_answer() {
     assert!(log.stdout.contains("review#2 was answered: approve: ship it"), "{}", log.transcript());
 }
 
-/// Regression: the file was taken, because the engine had already committed an entry when it looked.
+/// Regression: the file was taken as the answer, because the engine had already committed an entry when it looked.
 #[test]
 fn a_file_that_is_there_before_the_run_is_no_answer() {
     let test_env = with_workflow(
