@@ -48,6 +48,9 @@ impl Gh {
                 .args(arguments)
                 .current_dir(&self.repo)
                 .env("GH_PROMPT_DISABLED", "1")
+                // With one of these, JSON has colours in a pipe, too.
+                .env_remove("CLICOLOR_FORCE")
+                .env_remove("GH_FORCE_TTY")
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())

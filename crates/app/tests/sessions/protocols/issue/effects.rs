@@ -112,7 +112,8 @@ fn the_program_gh_reads_the_issue_and_opens_the_pull_request() {
     issue.install_gh();
     let agent = issue.shared_path("issue-agent.sh").display().to_string();
     let command = issue.test_env.callboard(&["issue", "42", "--run-id", "trial", "--wrapper", &agent]);
-    let session = issue.in_gh_environment(command).run();
+    // As in many CI jobs. The JSON of `gh` is then coloured.
+    let session = issue.in_gh_environment(command).env("CLICOLOR_FORCE", "1").run();
     assert_eq!(session.code, 0, "{}", session.transcript());
     assert_eq!(
         (issue.gh_calls("pr create"), issue.gh_calls("issue comment"), issue.gh_calls("issue close")),

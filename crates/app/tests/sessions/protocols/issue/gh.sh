@@ -3,6 +3,7 @@
 state=$GH_STATE
 echo "$*" >>"$state/calls"
 text() { awk 'BEGIN { ORS = "" } { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); print $0 "\\n" }' "$1"; }
+[ -z "$CLICOLOR_FORCE$GH_FORCE_TTY" ] || printf '\033[1m'
 case "$1 $2 $*" in
 "issue view "*number,title*) cat "$state/issue.json" ;;
 "issue view "*comments*)
