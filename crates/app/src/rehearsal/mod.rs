@@ -1,4 +1,4 @@
-//! Rehearsal: runs a workflow or a peer cycle with the built-in scripted agent instead of a real one.
+//! Rehearsal: the built-in scripted agent works on the steps of a run, instead of real agents.
 //!
 //! `--rehearse` stores the scripted agent and its [`script`] with the run. Every attempt is a real process under the
 //! real shim: our own program as `__rehearse` ([`agent`]). `supervisor::adapter::rehearsal` selects the scripted

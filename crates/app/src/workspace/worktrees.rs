@@ -58,16 +58,14 @@ pub(crate) fn options(
         no_merge,
         integration,
         no_commit,
-        checkout: None,
+        integration_dir: None,
         keep: false,
     };
     if !continue_branch {
         refuse_leftovers(workspace, run, &options, branch_flag)?;
     }
     if git::is_dirty(&workspace.repo).map_err(cannot)? {
-        output::note(
-            "the worktrees start at the last commit; changes that are not committed are not in them",
-        );
+        output::note("changes that are not committed are not in the worktrees");
     }
     Ok(options)
 }

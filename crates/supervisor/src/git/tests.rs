@@ -49,7 +49,7 @@ impl Scratch {
             no_merge: false,
             integration: None,
             no_commit: false,
-            checkout: None,
+            integration_dir: None,
             keep: false,
         };
         RunWorktrees::new(RunId::new("trial").unwrap(), self.repo(), options)

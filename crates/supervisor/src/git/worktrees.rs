@@ -47,7 +47,7 @@ pub struct WorktreeOptions {
     pub no_commit: bool,
     /// The worktree of the integration branch, if it is not in `dir`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkout: Option<PathBuf>,
+    pub integration_dir: Option<PathBuf>,
     /// Keep the worktrees of a run that has succeeded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
@@ -158,8 +158,8 @@ impl RunWorktrees {
     }
 
     pub(super) fn worktree_path(&self, tree: WorktreeId<'_>) -> PathBuf {
-        match (tree, &self.options.checkout) {
-            (WorktreeId::Integration, Some(checkout)) => checkout.clone(),
+        match (tree, &self.options.integration_dir) {
+            (WorktreeId::Integration, Some(dir)) => dir.clone(),
             (WorktreeId::Integration, None) | (WorktreeId::Merge | WorktreeId::Step(_), _) => {
                 self.options.dir.join(tree.name())
             }
@@ -169,7 +169,7 @@ impl RunWorktrees {
     /// Returns the worktrees of the run that exist.
     pub fn existing(&self) -> Vec<PathBuf> {
         let found = fs::read_dir(&self.options.dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        found.chain(self.options.checkout.clone()).filter(|path| path.join(".git").exists()).collect()
+        found.chain(self.options.integration_dir.clone()).filter(|path| path.join(".git").exists()).collect()
     }
 
     /// Returns the branches of the run that exist: the integration branch, and those of steps.

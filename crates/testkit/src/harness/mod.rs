@@ -141,7 +141,7 @@ pub fn worktrees(test_env: &TestEnv, run: &RunId) -> WorktreeOptions {
         no_merge: true,
         integration: None,
         no_commit: false,
-        checkout: None,
+        integration_dir: None,
         keep: false,
     }
 }

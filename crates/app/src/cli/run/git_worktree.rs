@@ -63,7 +63,7 @@ impl GitWorktree {
                     .because(Some(&error))
             })
         });
-        let checkout_dir = root.join(branch.replace('/', "__"));
+        let worktree_dir = root.join(branch.replace('/', "__"));
         let wanted = WorktreeRequirements {
             no_merge: true,
             integration: Some(branch),
@@ -75,10 +75,10 @@ impl GitWorktree {
             options.start = start;
         }
         options.dir = root.join(STATE).join(run.as_str());
-        options.checkout = Some(checkout_dir.clone());
+        options.integration_dir = Some(worktree_dir.clone());
         options.keep = self.git_worktree_keep;
         worktrees::refuse_leftovers(workspace, run, &options, branch_flag)?;
-        for directory in excluded_directories(repo, &root, &checkout_dir) {
+        for directory in excluded_directories(repo, &root, &worktree_dir) {
             definition::exclude(repo, &[&directory])?;
         }
         Ok(options)
@@ -87,7 +87,7 @@ impl GitWorktree {
 
 /// Returns the patterns for `info/exclude`: the directory of the worktrees if it is in the repository, or else, if it is the
 /// repository itself, what is made there.
-fn excluded_directories(repo: &Path, root: &Path, checkout_dir: &Path) -> Vec<String> {
+fn excluded_directories(repo: &Path, root: &Path, worktree_dir: &Path) -> Vec<String> {
     let pattern = |directory: &Path| {
         let inside = directory.strip_prefix(repo).ok()?;
         let is_plain =
@@ -98,7 +98,7 @@ fn excluded_directories(repo: &Path, root: &Path, checkout_dir: &Path) -> Vec<St
     };
     match pattern(root) {
         Some(root) => vec![root],
-        None => [root.join(STATE), checkout_dir.to_owned()].iter().filter_map(|made| pattern(made)).collect(),
+        None => [root.join(STATE), worktree_dir.to_owned()].iter().filter_map(|made| pattern(made)).collect(),
     }
 }
 

@@ -201,7 +201,7 @@ fn relocate_worktrees(
     import_target: &ImportTarget,
 ) {
     let repo = Path::new(&location.repo_dir);
-    worktrees.checkout = None;
+    worktrees.integration_dir = None;
     worktrees.dir = import_target.worktrees_dir.join(location.run.as_str());
     if worktrees.integration.is_none() && location.run != *old_run {
         let old = RunWorktrees::new(old_run.clone(), repo.to_owned(), worktrees.clone());
