@@ -90,3 +90,23 @@ impl EngineHolder {
         self.is_local() && linux::ProcessInfo::of(self.pid).is_some_and(|process| process.stopped)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_host_is_not_taken_for_a_suspended_one_here() {
+        let mut sleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = sleep.id();
+        kill_process(Pid::from_child(&sleep), Signal::STOP).unwrap();
+        testkit::wait_until_suspended(pid.try_into().unwrap());
+        let is_stopped = |host| EngineHolder { pid, host, purpose: LockPurpose::Engine }.is_stopped();
+        let (here, elsewhere) = (is_stopped(linux::host_name()), is_stopped("elsewhere".to_owned()));
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+        assert!(here && !elsewhere, "here {here}, elsewhere {elsewhere}");
+    }
+}

@@ -10,6 +10,7 @@ pub(crate) mod in_process_run;
 mod many_runs;
 mod processes;
 mod reboot;
+mod syncing;
 
 use testkit::{ProcessHandle, TestEnv, last_error, status};
 

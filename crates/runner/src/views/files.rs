@@ -285,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn every_unknown_file_of_a_view_is_kept() {
+        let (_directory, path, mut views) = test_env();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut quarantined = Vec::new();
+        for edit in ["first edit", "second edit"] {
+            fs::write(&path, edit).unwrap();
+            let written = views.write(&view(&path, "view"), Revision(1), Durability::Buffered).unwrap();
+            quarantined.push((written.expect("a quarantined file").moved_to, edit));
+        }
+        for (moved_to, edit) in quarantined {
+            assert_eq!(fs::read_to_string(moved_to).unwrap(), edit);
+        }
+    }
+
+    #[test]
     fn repeated_write_failures_are_reported_once() {
         let (_directory, path, mut views) = test_env();
         assert!(views.back_off(), "the first failure is reported");

@@ -352,6 +352,13 @@ pub(crate) async fn written_views_come_back<B: Backend>(backend: B) {
     let loaded = store.load(&run).await.unwrap().unwrap();
     assert_eq!(loaded.views, [view_mark("a.json", 1), changed, view_mark("c.json", 2)]);
     assert_eq!(loaded.position.revision, Revision(1), "recording view marks is not a commit");
+    // The process that has loaded the run knows its view marks; the next snapshot has those that it records, too.
+    store.record_view_marks(&run, vec![view_mark("d.json", 2)]).await.unwrap();
+    let snapshot = Some("state".to_owned());
+    store.commit(Commit { snapshot, ..entry_commit(&run, loaded.position, "") }).await.unwrap();
+    let views = backend.store().load(&run).await.unwrap().unwrap().views;
+    assert_eq!(views[..3], loaded.views);
+    assert_eq!(views[3..], [view_mark("d.json", 2)]);
 }
 
 pub(crate) async fn runs_are_found_by_prefix<B: Backend>(backend: B) {
