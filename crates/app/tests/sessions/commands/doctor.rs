@@ -340,7 +340,7 @@ fn with_a_broken_configuration_the_store_of_the_flag_or_the_variable_is_examined
 
 /// Regression: the default place was examined, and the store was called lost.
 #[test]
-fn a_store_that_a_broken_configuration_may_name_is_not_called_lost() {
+fn embedded_a_store_that_a_broken_configuration_may_name_is_not_called_lost() {
     let test_env = test_env();
     test_env.write("callboard.toml", "store = \"data\"\njob = 3\n");
     let session = doctor(&test_env, &[]);
