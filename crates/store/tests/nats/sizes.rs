@@ -1,10 +1,12 @@
 //! Large commits go into blobs, and what does not fit is refused before anything is written.
 
-use store::{Commit, CommitError, NatsStore, Position, Store as _};
+use std::time::Duration;
+
+use store::{Commit, CommitError, Digest, NatsStore, Position, Store as _};
 
 use crate::contract::{entry_commit, part, run};
 use protocol::Revision;
-use testkit::nats::Server;
+use testkit::nats::{Proxy, Server};
 
 #[tokio::test]
 async fn a_commit_larger_than_the_maximum_payload_lands() {
@@ -68,4 +70,22 @@ async fn a_long_run_is_readable_at_every_revision() {
         let entries = watch.next().await.unwrap();
         assert!(entries.iter().map(|entry| entry.revision.0).eq(after + 1..=watch.after().0));
     }
+}
+
+/// Otherwise a writer that is killed would leave a blob that cannot be read and is never written again.
+#[tokio::test]
+async fn a_blob_is_found_only_when_it_is_complete() {
+    let server = Server::start();
+    let store = NatsStore::new(server.settings());
+    store.open().await.unwrap();
+    let proxy = Proxy::to(&server).await;
+    let killed = proxy.store(Duration::from_secs(60));
+    proxy.delay_from("$O.callboard-blobs.C.");
+    let writer = tokio::spawn(async move { killed.put_blobs(vec![b"text".to_vec()]).await });
+    proxy.wait_until_delayed().await;
+    let digest = Digest::of("text");
+    assert_eq!(store.blob(&digest).await.unwrap(), None);
+    writer.abort();
+    store.put_blobs(vec![b"text".to_vec()]).await.unwrap();
+    assert_eq!(store.blob(&digest).await.unwrap(), Some(b"text".to_vec()));
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use protocol::entry::Input;
-use protocol::run::{Action, Decision, Fact, Request, RunStopCause, consider, start_queued};
+use protocol::run::{Action, Decision, Fact, Request, RunStatus, RunStopCause, consider, start_queued};
 use protocol::steps::{Definition, StepEffect, Steps};
-use protocol::{PROTOCOLS, RunId, StepId, protocol_kind};
+use protocol::{Outcome, PROTOCOLS, RunId, StepId, protocol_kind};
 use runner::{Clock, Engine, EngineConfig, EngineExit, EngineRequest, Journal, PendingEffect, PerformEffect};
 use serde_json::{Map, Value};
 use store::{AnyStore, LockPurpose, Store};
@@ -110,4 +110,29 @@ async fn the_mark_of_a_view_survives_a_commit_that_met_a_conflict() {
         assert!(fs::exists(&path).unwrap());
         assert!(read.views.iter().any(|mark| mark.path.ends_with(&path)), "{step}: {:?}", read.views);
     }
+}
+
+/// Without it, the engine would end as if the report had been committed.
+#[tokio::test]
+async fn a_report_that_is_too_large_for_a_commit_is_a_failure_in_the_journal() {
+    let temp_store = TempStore::new();
+    let any_store = temp_store.store().await;
+    let journal = open_effects(&any_store, &temp_store, &["ship"]).await;
+    let mut is_too_large = true;
+    let store: Arc<dyn Store> = FaultyStore::with_fault_for_entry(any_store.clone(), move |entry| {
+        let is_end = matches!(&entry.input, Input::Fact { fact: Fact::Ended { .. }, .. });
+        (is_end && std::mem::take(&mut is_too_large)).then_some(CommitFault::TooLarge)
+    });
+    let mut observer = ();
+    let config = config(&any_store, UntilStopped(Duration::ZERO));
+    let engine =
+        Engine::lock(&store, config, &journal.run, LockPurpose::Engine, &mut observer).await.unwrap();
+    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
+    let exit = engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
+    let read = Journal::load(&store, &Clock::system(), PROTOCOLS, &journal.run).await.unwrap().unwrap();
+    let failed = Outcome::Failed;
+    assert_eq!((exit, read.state.run.status), (EngineExit::Finished(failed), RunStatus::Finished(failed)));
+    let last = read.entry(read.position.revision).await.unwrap().unwrap();
+    let error = last.input.evidence().unwrap().error.as_deref().unwrap_or_default();
+    assert!(error.starts_with("Agent report is too large"), "{error}");
 }

@@ -186,6 +186,19 @@ async fn a_sequence_number_is_not_used_again_after_two_losses() -> anyhow::Resul
 }
 
 #[tokio::test]
+async fn an_impossible_sequence_number_is_part_of_the_damage() -> anyhow::Result<()> {
+    let stopped = StoppedPeerCycle::new().await?;
+    let before = peer_document(&stopped.journal().await?).sequence;
+    stopped.corrupt(
+        r#"UPDATE parts SET body = replace(body, '"sequence":2', '"sequence":9007199254740000') WHERE path = 'head' AND revision = 2"#,
+    )?;
+    stopped.corrupt(TRUNCATE_PART)?;
+    stopped.lock(engine_config_without_adapter(&stopped.store)).await?;
+    assert_eq!(last_event(&stopped.journal().await?), (Event::Recovered, before + 1));
+    Ok(())
+}
+
+#[tokio::test]
 async fn quarantined_bytes_of_the_same_revision_are_not_overwritten() -> anyhow::Result<()> {
     let stopped = StoppedPeerCycle::new().await?;
     let quarantine = stopped.store.local_dir().root().join("quarantine").join(stopped.run.as_str());
