@@ -135,7 +135,7 @@ fn remove_files(store: &AnyStore, journal: &Journal) -> Result<(), Failure> {
     }
     let local_dir = store.local_dir_for_repo(Path::new(&options.location.repo_dir));
     let local_dir = local_dir.unwrap_or_else(|_| store.local_dir().clone());
-    // A later run of that name asks anew.
+    // Which questions `[notify]` was told. A later run of that name has its own.
     let notified = notified_dir(store).join(run.as_str());
     expect_removed(&notified, fs::remove_dir_all(&notified))?;
     let log = local_dir.engines_dir().join(format!("{run}.log"));
