@@ -58,6 +58,13 @@ async fn open_effects(store: &Arc<dyn Store>, temp_store: &TempStore, steps: &[&
     runner::open(store, &Clock::system(), protocol_kind::<Steps>(), test_author(), spec).await.unwrap()
 }
 
+async fn drive(store: &Arc<dyn Store>, config: EngineConfig, run: &RunId, request: Request) -> EngineExit {
+    let mut observer = ();
+    let engine = Engine::lock(store, config, run, LockPurpose::Engine, &mut observer).await.unwrap();
+    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
+    engine.drive(EngineRequest { request, by: None, reason: None }, interrupts).await.unwrap()
+}
+
 /// The engine before was killed after it had told the effect to stop and that was recorded: the outbox is empty.
 #[tokio::test]
 async fn an_effect_that_was_being_stopped_is_stopped_by_the_next_engine() {
@@ -70,13 +77,8 @@ async fn an_effect_that_was_being_stopped_is_stopped_by_the_next_engine() {
     let stop = consider(&mut journal.state.run.clone(), &Request::Stop).unwrap();
     assert!(matches!(stop.actions.as_slice(), [Action::Stop { .. }]), "{stop:?}");
     commit_decision(&mut journal, store.as_ref(), &host, Decision { actions: Vec::new(), ..stop }).await;
-    let mut observer = ();
     let config = config(&store, UntilStopped(Duration::from_secs(5)));
-    let engine =
-        Engine::lock(&store, config, &journal.run, LockPurpose::Engine, &mut observer).await.unwrap();
-    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
-    let request = EngineRequest { request: Request::Stop, by: None, reason: None };
-    let exit = engine.drive(request, interrupts).await.unwrap();
+    let exit = drive(&store, config, &journal.run, Request::Stop).await;
     assert_eq!(exit, EngineExit::Stopped(RunStopCause::Requested), "the effect was performed");
 }
 
@@ -97,12 +99,8 @@ async fn the_mark_of_a_view_survives_a_commit_that_met_a_conflict() {
         _ => None,
     });
     let store: Arc<dyn Store> = faulty;
-    let mut observer = ();
-    let config = config(&any_store, UntilStopped(Duration::ZERO));
-    let engine =
-        Engine::lock(&store, config, &journal.run, LockPurpose::Engine, &mut observer).await.unwrap();
-    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
-    let exit = engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
+    let exit =
+        drive(&store, config(&any_store, UntilStopped(Duration::ZERO)), &journal.run, Request::Resume).await;
     assert!(matches!(exit, EngineExit::Finished(_)), "{exit:?}");
     let read = Journal::load(&store, &Clock::system(), PROTOCOLS, &journal.run).await.unwrap().unwrap();
     for step in ["a", "b"] {
@@ -123,12 +121,8 @@ async fn a_report_that_is_too_large_for_a_commit_is_a_failure_in_the_journal() {
         let is_end = matches!(&entry.input, Input::Fact { fact: Fact::Ended { .. }, .. });
         (is_end && std::mem::take(&mut is_too_large)).then_some(CommitFault::TooLarge)
     });
-    let mut observer = ();
-    let config = config(&any_store, UntilStopped(Duration::ZERO));
-    let engine =
-        Engine::lock(&store, config, &journal.run, LockPurpose::Engine, &mut observer).await.unwrap();
-    let (_interrupt_sender, interrupts) = mpsc::unbounded_channel();
-    let exit = engine.drive(EngineRequest::to_resume(None), interrupts).await.unwrap();
+    let exit =
+        drive(&store, config(&any_store, UntilStopped(Duration::ZERO)), &journal.run, Request::Resume).await;
     let read = Journal::load(&store, &Clock::system(), PROTOCOLS, &journal.run).await.unwrap().unwrap();
     let failed = Outcome::Failed;
     assert_eq!((exit, read.state.run.status), (EngineExit::Finished(failed), RunStatus::Finished(failed)));
